@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "podaq/graph/ops.h"
+#include "podaq/graph/tensor.h"
+#include "podaq/numerics/qparams.h"
+
+namespace podaq {
+
+/// Index into Graph::values.
+using ValueId = std::uint32_t;
+
+/// What flows along an edge: float numbers, or u8 codes where `qparams` is set. Every value has a leading batch
+/// dimension that `shape` leaves out.
+struct Value {
+  std::string name;
+  Shape shape;
+  std::optional<QParams> qparams;
+
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+/// One operation. Node names are the module's own layer names ("features.0") where there is one.
+struct Node {
+  Op op;
+  std::string name;
+  std::vector<ValueId> inputs;
+  std::vector<std::string> tensors;  ///< Names into Graph::tensors, in the order the op documents; "" is absent.
+  ValueId output = 0;
+
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+/// A network as data: nodes in execution order, values, constants by name.
+///
+/// Float graphs hold no qparams. In integer graphs (made by `convert`) conv, linear, add, mul, means and table
+/// activations whose output has qparams work on codes; a conv or linear with quantized input and unquantized output
+/// gives float numbers (the network's output).
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;  ///< Class labels, input normalization, recipe hash, producer.
+
+  friend bool operator==(const Graph&, const Graph&) = default;
+};
+
+/// Appends a value and returns its id.
+ValueId add_value(Graph& graph, std::string name, Shape shape, std::optional<QParams> qparams = std::nullopt);
+
+/// The node that computes `value`, or nullptr for an input of the graph.
+[[nodiscard]] const Node* producer(const Graph& graph, ValueId value);
+
+/// How many node inputs and graph outputs read each value.
+[[nodiscard]] std::vector<std::size_t> reader_counts(const Graph& graph);
+
+/// The tensor of that name; throws Error(graph) naming it if there is none.
+[[nodiscard]] const Tensor& tensor_at(const Graph& graph, const std::string& name);
+
+}  // namespace podaq

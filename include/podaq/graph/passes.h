@@ -1,0 +1,23 @@
+#pragma once
+
+#include "podaq/graph/graph.h"
+
+namespace podaq {
+
+/// Scale and shift per channel that a batch norm with fixed statistics applies: y = x * scale + shift, with
+/// scale = weight / sqrt(running_var + epsilon) and shift = bias - running_mean * scale, each product and quotient in
+/// float. Finite for weight 0, tiny and negative.
+struct BatchNormAffine {
+  std::vector<float> scale, shift;
+};
+[[nodiscard]] BatchNormAffine batch_norm_affine(const Graph& graph, const Node& batch_norm);
+
+/// Fuses every step of a float graph with data (see find_steps) into one node: batch norms are folded into weights and
+/// biases, clamps and adds into their producers, dropouts dropped. A batch norm that follows no conv or linear becomes
+/// a depthwise 1x1 convolution. Weights that are exactly 0 stay exactly 0. Unused tensors and values are removed.
+[[nodiscard]] Graph fuse(const Graph& graph);
+
+/// Removes values no node or boundary refers to and tensors no node refers to, renumbering ids.
+[[nodiscard]] Graph remove_unused(const Graph& graph);
+
+}  // namespace podaq
