@@ -10,14 +10,19 @@ namespace podaq {
 
 namespace text_detail {
 
-inline void append(std::string& out, std::string_view piece) { out += piece; }
-inline void append(std::string& out, char piece) { out += piece; }
-inline void append(std::string& out, bool piece) { out += piece ? "true" : "false"; }
+inline void append(std::string& out, std::string_view piece) {
+  out += piece;
+}
+inline void append(std::string& out, char piece) {
+  out += piece;
+}
+inline void append(std::string& out, bool piece) {
+  out += piece ? "true" : "false";
+}
 
 template <typename Number>
-  requires(std::integral<Number> || std::floating_point<Number>) && (!std::same_as<Number, bool>) &&
-          (!std::same_as<Number, char>)
-void append(std::string& out, Number piece) {
+requires(std::integral<Number> || std::floating_point<Number>) &&
+    (!std::same_as<Number, bool>)&&(!std::same_as<Number, char>)void append(std::string& out, Number piece) {
   char digits[64];
   const auto result = std::to_chars(digits, digits + sizeof digits, piece);
   out.append(digits, result.ptr);

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "podaq/graph/graph.h"
+
+namespace podaq {
+
+/// How a file is written.
+struct WriteOptions {
+  int compression_level = 19;  ///< zstd level, 1 to 22.
+};
+
+/// How a file is read.
+struct ReadOptions {
+  std::uint64_t max_decoded_bytes = std::uint64_t{1} << 30;  ///< Cap on all declared decoded sizes together.
+};
+
+/// The bytes of a `.podaq` file that holds `graph`. The same graph gives the same bytes.
+[[nodiscard]] std::vector<std::byte> encode(const Graph& graph, WriteOptions options = {});
+
+/// The graph in `bytes`, verified. Anything malformed throws Error(format) naming the section, field or offset, and
+/// allocates no more than the file's size, its declared decoded size under the cap, and a small constant.
+[[nodiscard]] Graph decode(std::span<const std::byte> bytes, ReadOptions options = {});
+
+/// Writes `graph` to `path`, whole or not at all (temporary file, fsync, rename).
+void save(const Graph& graph, const std::filesystem::path& path, WriteOptions options = {});
+
+/// Reads the graph in the file at `path`.
+[[nodiscard]] Graph load(const std::filesystem::path& path, ReadOptions options = {});
+
+/// What `podaq inspect` shows of a file's bytes.
+struct FileReport {
+  struct Section {
+    std::string name;
+    std::uint64_t offset = 0;
+    std::uint64_t stored_bytes = 0;
+    std::uint64_t decoded_bytes = 0;
+    std::string coder;
+    bool checksum_matches = false;
+  };
+  std::uint16_t version = 0;
+  std::uint64_t required_features = 0;
+  std::uint64_t optional_features = 0;
+  std::uint64_t file_bytes = 0;
+  std::string sha256;  ///< Hexadecimal, as stored.
+  bool sha256_matches = false;
+  std::vector<Section> sections;
+};
+
+/// Reads the header and the section table of `bytes` and checks every checksum, without decoding the graph.
+/// Wrong checksums are reported, not thrown; a header that cannot be read throws Error(format).
+[[nodiscard]] FileReport inspect(std::span<const std::byte> bytes);
+
+}  // namespace podaq

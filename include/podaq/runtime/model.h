@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "podaq/format/file.h"
+#include "podaq/graph/graph.h"
+
+namespace podaq {
+
+/// The instruction sets that kernels are written for, in rising order.
+enum class Isa : unsigned char {
+  reference,  ///< Scalar code, the definition of every result.
+  avx2,
+  avxvnni,
+  avx512,  ///< AVX-512 F, BW, DQ, VL and VNNI.
+};
+
+/// The instruction set used by new models: the widest that the CPU and the operating system support, or the one named
+/// by the environment variable PODAQ_FORCE_ISA (reference | avx2 | avxvnni | avx512). Throws Error(unsupported) naming
+/// the missing CPU feature if the forced one cannot run here, and Error(invalid_argument) for another word.
+[[nodiscard]] Isa selected_isa();
+
+/// How a model is prepared.
+struct ModelOptions {
+  ReadOptions read;
+  Isa isa = selected_isa();
+};
+
+/// One named input or output of a model.
+struct Port {
+  std::string name;
+  Shape shape;  ///< Per sample.
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(element_count(shape)); }
+};
+
+/// What a kernel list chose for one node.
+struct KernelChoice {
+  std::string node;
+  std::string op;
+  std::string kernel;
+};
+
+namespace runtime_detail {
+struct Plan;
+}
+
+/// A network ready to run: verified, decoded, kernels chosen, weights packed. Immutable; share it between threads
+/// freely. Copies share the packed network.
+class Model {
+ public:
+  /// Loads the file at `path`.
+  [[nodiscard]] static Model load(const std::filesystem::path& path, const ModelOptions& options = {});
+  /// Loads the bytes of a file.
+  [[nodiscard]] static Model from_bytes(std::span<const std::byte> bytes, const ModelOptions& options = {});
+  /// Takes a converted (or any float) graph.
+  explicit Model(const Graph& graph, const ModelOptions& options = {});
+
+  [[nodiscard]] const std::vector<Port>& inputs() const;
+  [[nodiscard]] const std::vector<Port>& outputs() const;
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const;
+  [[nodiscard]] Isa isa() const;
+  [[nodiscard]] std::vector<KernelChoice> kernels() const;
+
+ private:
+  friend class Runner;
+  std::shared_ptr<const runtime_detail::Plan> plan_;
+};
+
+}  // namespace podaq

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "podaq/runtime/model.h"
+
+namespace podaq {
+
+/// How a runner is set up.
+struct RunnerOptions {
+  std::size_t max_batch = 1;  ///< 1 to 65536: the batch that scratch memory is planned for; larger ones run in slices.
+};
+
+/// Runs a model. Holds the scratch memory, so each thread has its own; nothing is allocated after construction.
+class Runner {
+ public:
+  explicit Runner(Model model, RunnerOptions options = {});
+  Runner(Runner&&) noexcept;
+  Runner& operator=(Runner&&) noexcept;
+  ~Runner();
+
+  /// Runs a batch through a network of one input and one output. The batch is input.size() / inputs()[0].size(); a
+  /// batch of 0 is allowed. Throws Error(invalid_argument) when sizes do not fit.
+  /// @param input   batch samples, row-major.
+  /// @param output  receives batch results, row-major.
+  void run(std::span<const float> input, std::span<float> output);
+
+  /// One named buffer.
+  struct Input {
+    std::string_view name;
+    std::span<const float> data;
+  };
+  struct Output {
+    std::string_view name;
+    std::span<float> data;
+  };
+
+  /// Runs a batch through a network of several inputs and outputs; each must be named exactly once.
+  void run(std::span<const Input> inputs, std::span<const Output> outputs);
+
+  [[nodiscard]] const Model& model() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace podaq

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "podaq/graph/graph.h"
+#include "podaq/graph/steps.h"
+
+namespace podaq {
+
+/// Weight and bias as a conv or linear step is about to use them.
+struct LayerParameters {
+  torch::Tensor weight;
+  torch::Tensor bias;         ///< Undefined where the step has none.
+  bool bias_is_final = true;  ///< False while a batch norm with batch statistics still follows.
+};
+
+/// Changes a step's parameters in the forward pass (fake quantization). Must be differentiable.
+using ParameterHook = std::function<LayerParameters(const LayerParameters&)>;
+
+/// Changes a value in the forward pass (fake quantization, observation). Must keep the shape and be differentiable.
+/// `training` is the module's own flag.
+using ValueHook = std::function<torch::Tensor(const torch::Tensor& value, bool training)>;
+
+/// A captured network: a Graph whose float tensors are torch parameters and buffers under the module's own names
+/// ("features.0.weight"), shared with the captured module. It runs with LibTorch's operations under autograd, step by
+/// step (see find_steps), with hooks that pruning and quantization fill. 1-D convolutions run as channels-last 2-D
+/// ones.
+///
+/// With hooks set, a conv + batch norm step in training mode computes batch_norm(conv(x, hook(W))) with batch
+/// statistics; in eval mode, or once the batch norms are frozen, it computes conv(x, W') + b' with the batch norm
+/// folded into W', b' and the hook applied to the folded pair, exactly as conversion does. Both are finite for a
+/// batch-norm weight of 0.
+class GraphModule : public torch::nn::Module {
+ public:
+  /// `graph` holds no data; `parameters` and `buffers` hold a tensor for each name that its nodes use (shared, not
+  /// copied). Throws Error(graph) naming a missing tensor or one of another shape.
+  GraphModule(Graph graph, const std::map<std::string, torch::Tensor>& parameters,
+              const std::map<std::string, torch::Tensor>& buffers);
+
+  /// Runs a network of one input and one output. Shapes: [batch, ...] as captured, any batch size.
+  torch::Tensor forward(const torch::Tensor& input);
+  /// Runs a network of several inputs and outputs, in the captured order.
+  std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs);
+
+  /// The structure: no data, every tensor's shape.
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+  [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
+
+  /// The parameter or buffer of that name; throws Error(invalid_argument) naming it if there is none.
+  [[nodiscard]] torch::Tensor tensor(const std::string& name) const;
+
+  /// A float graph with the present values of all parameters and buffers copied into it.
+  [[nodiscard]] Graph snapshot() const;
+
+  /// The step whose output is `value` gets this hook on its parameters; an empty function removes it.
+  void set_parameter_hook(ValueId step_output, ParameterHook hook);
+  /// `value` (an input of the graph or a step's output) passes through this hook; an empty function removes it.
+  void set_value_hook(ValueId value, ValueHook hook);
+  void clear_hooks();
+
+  /// From now on batch norms use their running statistics, folded, in training mode too, and the statistics stay as
+  /// they are; their weight and bias go on learning. Survives train() and eval().
+  void freeze_batch_norms(bool frozen = true) { batch_norms_frozen_ = frozen; }
+  [[nodiscard]] bool batch_norms_frozen() const { return batch_norms_frozen_; }
+
+  /// A deep copy with its own parameters and buffers, the same flags and no hooks.
+  [[nodiscard]] std::shared_ptr<torch::nn::Module> clone(
+      const std::optional<torch::Device>& device = std::nullopt) const override;
+
+ private:
+  Graph graph_;
+  std::vector<Step> steps_;
+  std::map<std::string, torch::Tensor> tensors_;
+  std::map<ValueId, ParameterHook> parameter_hooks_;
+  std::map<ValueId, ValueHook> value_hooks_;
+  bool batch_norms_frozen_ = false;
+};
+
+}  // namespace podaq
