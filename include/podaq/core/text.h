@@ -16,7 +16,10 @@ inline void append(std::string& out, std::string_view piece) {
 inline void append(std::string& out, char piece) {
   out += piece;
 }
-inline void append(std::string& out, bool piece) {
+
+// A template, so that the pointer of a string literal does not convert to bool.
+template <std::same_as<bool> Bool>
+void append(std::string& out, Bool piece) {
   out += piece ? "true" : "false";
 }
 
