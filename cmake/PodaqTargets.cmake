@@ -1,11 +1,12 @@
-# Helpers that every room's targets share.
+# What every target of podaq shares.
 
-# Warnings are errors; -ffp-contract=off because the numerics contract forbids fused multiply-add.
+# -ffp-contract=off because the numerics contract forbids fused multiply-add.
 add_library(podaq_build_flags INTERFACE)
 target_compile_options(podaq_build_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror -ffp-contract=off -fno-math-errno)
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -ffp-contract=off -fno-math-errno
+  $<$<BOOL:${PODAQ_WERROR}>:-Werror>)
 
-# Collects the sources of rooms: src/<room>/**/*.cpp.
+# podaq_room_sources(<out> <room>...): the rooms' sources, src/<room>/**/*.cpp.
 function(podaq_room_sources out)
   set(all "")
   foreach(room ${ARGN})
@@ -15,15 +16,44 @@ function(podaq_room_sources out)
   set(${out} ${all} PARENT_SCOPE)
 endfunction()
 
-# One test program per room: tests/<room>/*_test.cpp, linked with the given libraries.
+# podaq_precompiled_torch(): compiles <torch/torch.h>, which takes 25 s a translation unit, once for all targets. Its
+# own target has no definitions of other libraries: the compiler takes a precompiled header only where every macro that
+# was defined then is defined now.
+function(podaq_precompiled_torch)
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/precompiled_torch.cpp")
+  file(CONFIGURE OUTPUT "${source}" CONTENT "")
+  add_library(podaq_precompiled_torch OBJECT EXCLUDE_FROM_ALL "${source}")
+  target_link_libraries(podaq_precompiled_torch PRIVATE podaq::libtorch podaq_build_flags)
+  target_precompile_headers(podaq_precompiled_torch PRIVATE <torch/torch.h>)
+endfunction()
+
+# podaq_precompile(<target>): lets a target use it. Programs are compiled as position-independent code like the
+# libraries, or the compiler refuses it.
+function(podaq_precompile target)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM podaq_precompiled_torch)
+endfunction()
+
+# podaq_test_program(<target> <label> SOURCES <file>... LIBRARIES <library>...): a GoogleTest program, each of its
+# tests known to CTest under the given label and under its kind (see tests/label_by_name.cmake).
+function(podaq_test_program target label)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LIBRARIES")
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} podaq_build_flags GTest::gtest GTest::gtest_main)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+  gtest_discover_tests(${target}
+    PROPERTIES LABELS "unit;${label}" TIMEOUT 600 ENVIRONMENT "PODAQ_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+    DISCOVERY_TIMEOUT 120)
+  set(label_script "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
+  set(LABELLED_TESTS ${target}_TESTS)
+  configure_file("${PROJECT_SOURCE_DIR}/tests/label_by_name.cmake.in" "${label_script}" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${label_script}")
+endfunction()
+
+# podaq_room_tests(<room> <library>...): one test program for tests/<room>/*.cpp, if there is any.
 function(podaq_room_tests room)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*.cpp")
-  if(NOT sources)
-    return()
+  if(sources)
+    podaq_test_program(${room}_tests ${room} SOURCES ${sources} LIBRARIES ${ARGN})
   endif()
-  set(target ${room}_tests)
-  add_executable(${target} ${sources})
-  target_link_libraries(${target} PRIVATE ${ARGN} podaq_build_flags GTest::gtest GTest::gtest_main)
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
-  gtest_discover_tests(${target} PROPERTIES LABELS "unit;${room}" TIMEOUT 600 DISCOVERY_TIMEOUT 120)
 endfunction()
