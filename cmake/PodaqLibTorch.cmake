@@ -23,11 +23,12 @@ function(podaq_default_libtorch_prefix out)
   set(${out} "${cache}/libtorch-2.15.0" PARENT_SCOPE)
 endfunction()
 
-# The prefix to use, whether or not it holds a LibTorch.
+# podaq_libtorch_prefix(<out> [<fallback>...]): the prefix to use, whether or not it holds a LibTorch. A fallback is
+# taken only if it holds one.
 function(podaq_libtorch_prefix out)
   set(prefix "${PODAQ_LIBTORCH}")
   if(NOT prefix)
-    find_library(library NAMES torch_cpu PATHS ${CMAKE_PREFIX_PATH} PATH_SUFFIXES lib NO_DEFAULT_PATH NO_CACHE)
+    find_library(library NAMES torch_cpu PATHS ${CMAKE_PREFIX_PATH} ${ARGN} PATH_SUFFIXES lib NO_DEFAULT_PATH NO_CACHE)
     if(library)
       cmake_path(GET library PARENT_PATH prefix)
       cmake_path(GET prefix PARENT_PATH prefix)
@@ -59,28 +60,8 @@ function(podaq_libtorch_version prefix out)
   endforeach()
 endfunction()
 
-# podaq_find_libtorch(): defines podaq::libtorch, and in the caller PODAQ_LIBTORCH_VERSION; where that is impossible,
-# sets PODAQ_LIBTORCH_PROBLEM to the reason and the remedy instead.
-function(podaq_find_libtorch)
-  set(PODAQ_LIBTORCH_PROBLEM "" PARENT_SCOPE)
-  if(TARGET podaq::libtorch)
-    return()
-  endif()
-  podaq_libtorch_prefix(prefix)
-  podaq_libtorch_version("${prefix}" version)
-  if(NOT version)
-    string(CONCAT problem "podaq: no LibTorch at '${prefix}'. Run podaq's scripts/fetch_libtorch, or give "
-                          "-DPODAQ_LIBTORCH=<prefix> (the folder that holds include/ and lib/)")
-    set(PODAQ_LIBTORCH_PROBLEM "${problem}" PARENT_SCOPE)
-    return()
-  elseif(version VERSION_LESS PODAQ_LIBTORCH_OLDEST)
-    set(PODAQ_LIBTORCH_PROBLEM
-        "podaq: LibTorch ${version} at '${prefix}' is older than ${PODAQ_LIBTORCH_OLDEST}, the oldest supported"
-        PARENT_SCOPE)
-    return()
-  endif()
-  message(STATUS "podaq: LibTorch ${version} at ${prefix}")
-
+# Defines podaq::libtorch.
+function(podaq_import_libtorch prefix)
   set(farm "${CMAKE_BINARY_DIR}/libtorch-include")
   file(REMOVE_RECURSE "${farm}")
   file(MAKE_DIRECTORY "${farm}")
@@ -103,6 +84,29 @@ function(podaq_find_libtorch)
   if(EXISTS "${prefix}/lib/libtorch_cuda.so")
     set_property(TARGET podaq::libtorch APPEND PROPERTY INTERFACE_LINK_OPTIONS
       "LINKER:--push-state,--no-as-needed,${prefix}/lib/libtorch_cuda.so,--pop-state")
+  endif()
+endfunction()
+
+# podaq_find_libtorch([<fallback prefix>...]): defines podaq::libtorch and sets PODAQ_LIBTORCH_VERSION and
+# PODAQ_LIBTORCH_PREFIX, or else sets PODAQ_LIBTORCH_PROBLEM to the reason and the remedy.
+function(podaq_find_libtorch)
+  set(PODAQ_LIBTORCH_PROBLEM "" PARENT_SCOPE)
+  podaq_libtorch_prefix(prefix ${ARGN})
+  podaq_libtorch_version("${prefix}" version)
+  if(NOT version)
+    string(CONCAT problem "podaq: no LibTorch at '${prefix}'. Run podaq's scripts/fetch_libtorch, or give "
+                          "-DPODAQ_LIBTORCH=<prefix> (the folder that holds include/ and lib/)")
+    set(PODAQ_LIBTORCH_PROBLEM "${problem}" PARENT_SCOPE)
+    return()
+  elseif(version VERSION_LESS PODAQ_LIBTORCH_OLDEST)
+    set(PODAQ_LIBTORCH_PROBLEM
+        "podaq: LibTorch ${version} at '${prefix}' is older than ${PODAQ_LIBTORCH_OLDEST}, the oldest supported"
+        PARENT_SCOPE)
+    return()
+  endif()
+  if(NOT TARGET podaq::libtorch)
+    message(STATUS "podaq: LibTorch ${version} at ${prefix}")
+    podaq_import_libtorch("${prefix}")
   endif()
   set(PODAQ_LIBTORCH_VERSION "${version}" PARENT_SCOPE)
   set(PODAQ_LIBTORCH_PREFIX "${prefix}" PARENT_SCOPE)
