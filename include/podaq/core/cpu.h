@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+namespace podaq {
+
+/// What CPUID and XGETBV say on x86, as read. All zero on other CPUs.
+struct RawCpuid {
+  std::uint32_t highest_leaf = 0;    ///< CPUID(0).EAX.
+  std::uint32_t leaf1_ecx = 0;       ///< CPUID(1).ECX.
+  std::uint32_t leaf7_ebx = 0;       ///< CPUID(7, 0).EBX.
+  std::uint32_t leaf7_ecx = 0;       ///< CPUID(7, 0).ECX.
+  std::uint32_t leaf7_1_eax = 0;     ///< CPUID(7, 1).EAX.
+  std::uint64_t enabled_states = 0;  ///< XCR0: the registers that the operating system saves; 0 without OSXSAVE.
+};
+
+/// The x86 instruction sets that can be used here: the CPU has them and the operating system saves their registers.
+struct CpuFeatures {
+  bool avx2 = false;
+  bool fma = false;
+  bool avxvnni = false;
+  bool avx512f = false;
+  bool avx512bw = false;
+  bool avx512dq = false;
+  bool avx512vl = false;
+  bool avx512vnni = false;
+
+  friend bool operator==(const CpuFeatures&, const CpuFeatures&) = default;
+};
+
+/// The usable instruction sets that `raw` describes (Intel SDM volume 1, §14.3, §15.2; volume 2, CPUID).
+[[nodiscard]] CpuFeatures features_of(const RawCpuid& raw);
+
+/// Asks the CPU that this runs on.
+[[nodiscard]] RawCpuid read_cpuid();
+
+/// The usable instruction sets of the CPU that this runs on.
+[[nodiscard]] CpuFeatures detect_cpu();
+
+}  // namespace podaq

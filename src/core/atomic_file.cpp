@@ -1,0 +1,92 @@
+#include "podaq/core/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <optional>
+
+#include "core/file_descriptor.h"
+
+namespace podaq {
+namespace {
+
+// Removes the temporary unless it has become the file.
+struct Temporary {
+  std::filesystem::path path;
+  bool renamed = false;
+
+  ~Temporary() {
+    if (!renamed) ::unlink(path.c_str());
+  }
+};
+
+std::filesystem::path follow_links(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  if (error) throw_io("write", path, error.value());
+  return target;
+}
+
+std::optional<mode_t> permissions_to_keep(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return std::nullopt;
+    throw_io("write", path, errno);
+  }
+  if (!S_ISREG(status.st_mode))
+    throw Error(ErrorCode::io, concat("cannot write '", path.string(), "': it exists and is not a regular file"));
+  return status.st_mode & 07777;
+}
+
+// A short name of its own, so that a target with the longest allowed name still has room for its temporary.
+std::filesystem::path new_temporary_path(const std::filesystem::path& folder) {
+  static std::atomic<unsigned> counter{0};
+  return folder / concat(".podaq-", ::getpid(), "-", counter.fetch_add(1), ".tmp");
+}
+
+void write_all(int file, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_io("write", path, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const FileDescriptor file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!file.is_open()) return;  // A folder that may be written but not read cannot be synced.
+  // Some file systems offer no sync of folders and say EINVAL.
+  if (::fsync(file.number()) != 0 && errno != EINVAL) throw_io("sync the folder", folder, errno);
+}
+
+}  // namespace
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  const auto target = follow_links(path);
+  const auto permissions = permissions_to_keep(target);
+  const auto folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+
+  int number = -1;
+  std::filesystem::path temporary_path;
+  do {
+    temporary_path = new_temporary_path(folder);
+    number = ::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (number < 0 && errno == EEXIST);
+  if (number < 0) throw_io("create a file beside", target, errno);
+  FileDescriptor file(number);
+  Temporary temporary{.path = temporary_path};
+
+  if (permissions && ::fchmod(file.number(), *permissions) != 0) throw_io("set the permissions of", target, errno);
+  write_all(file.number(), bytes, target);
+  if (::fsync(file.number()) != 0) throw_io("write", target, errno);
+  if (file.close() != 0) throw_io("write", target, errno);
+  if (::rename(temporary_path.c_str(), target.c_str()) != 0) throw_io("write", target, errno);
+  temporary.renamed = true;
+  sync_folder(folder);
+}
+
+}  // namespace podaq

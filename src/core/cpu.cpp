@@ -1,0 +1,83 @@
+#include "podaq/core/cpu.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace podaq {
+namespace {
+
+constexpr bool has_bit(std::uint64_t word, int bit) {
+  return ((word >> bit) & 1) != 0;
+}
+
+// CPUID(1).ECX.
+constexpr int fma_bit = 12;
+constexpr int osxsave_bit = 27;
+constexpr int avx_bit = 28;
+// CPUID(7, 0).EBX.
+constexpr int avx2_bit = 5;
+constexpr int avx512f_bit = 16;
+constexpr int avx512dq_bit = 17;
+constexpr int avx512bw_bit = 30;
+constexpr int avx512vl_bit = 31;
+// CPUID(7, 0).ECX.
+constexpr int avx512vnni_bit = 11;
+// CPUID(7, 1).EAX.
+constexpr int avxvnni_bit = 4;
+// XCR0: SSE and AVX halves of the ymm registers; mask registers and both parts of the zmm registers.
+constexpr std::uint64_t ymm_states = 0x06;
+constexpr std::uint64_t zmm_states = 0xE6;
+
+}  // namespace
+
+CpuFeatures features_of(const RawCpuid& raw) {
+  const bool saves_states = has_bit(raw.leaf1_ecx, osxsave_bit);
+  const bool saves_ymm = saves_states && (raw.enabled_states & ymm_states) == ymm_states;
+  const bool saves_zmm = saves_states && (raw.enabled_states & zmm_states) == zmm_states;
+  const bool avx = saves_ymm && has_bit(raw.leaf1_ecx, avx_bit);
+  const bool has_leaf7 = raw.highest_leaf >= 7;
+
+  CpuFeatures features;
+  features.fma = avx && has_bit(raw.leaf1_ecx, fma_bit);
+  features.avx2 = avx && has_leaf7 && has_bit(raw.leaf7_ebx, avx2_bit);
+  features.avxvnni = features.avx2 && has_bit(raw.leaf7_1_eax, avxvnni_bit);
+  features.avx512f = avx && saves_zmm && has_leaf7 && has_bit(raw.leaf7_ebx, avx512f_bit);
+  features.avx512bw = features.avx512f && has_bit(raw.leaf7_ebx, avx512bw_bit);
+  features.avx512dq = features.avx512f && has_bit(raw.leaf7_ebx, avx512dq_bit);
+  features.avx512vl = features.avx512f && has_bit(raw.leaf7_ebx, avx512vl_bit);
+  features.avx512vnni = features.avx512f && has_bit(raw.leaf7_ecx, avx512vnni_bit);
+  return features;
+}
+
+RawCpuid read_cpuid() {
+  RawCpuid raw;
+#if defined(__x86_64__)
+  std::uint32_t eax = 0;
+  std::uint32_t ebx = 0;
+  std::uint32_t ecx = 0;
+  std::uint32_t edx = 0;
+  raw.highest_leaf = __get_cpuid_max(0, nullptr);
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0) raw.leaf1_ecx = ecx;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0) {
+    const std::uint32_t highest_subleaf = eax;
+    raw.leaf7_ebx = ebx;
+    raw.leaf7_ecx = ecx;
+    if (highest_subleaf >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) raw.leaf7_1_eax = eax;
+  }
+  if (has_bit(raw.leaf1_ecx, osxsave_bit)) {
+    // XGETBV by hand: the intrinsic would need this file compiled for wider instructions than the baseline.
+    std::uint32_t low = 0;
+    std::uint32_t high = 0;
+    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    raw.enabled_states = (std::uint64_t{high} << 32) | low;
+  }
+#endif
+  return raw;
+}
+
+CpuFeatures detect_cpu() {
+  return features_of(read_cpuid());
+}
+
+}  // namespace podaq
