@@ -8,11 +8,17 @@
 #include <vector>
 
 #include "podaq/graph/tensor.h"
+#include "podaq/numerics/activations.h"
 
 namespace podaq {
 
 // Each op says what its node's inputs (values) and tensors (constants, by name) are. An empty tensor name means
 // "absent". Shapes are per sample: C channels, then one (1-D) or two (2-D) spatial dimensions.
+//
+// Float conv and linear: the accumulator starts at 0; products are added one by one, each product and each sum rounded
+// to float, in index order (input channel of the group, then taps row-major; padded taps are skipped); then the bias,
+// then the added input, then the clamp. On codes the bias holds the rounded bias alone: the correction for the input's
+// zero point is the runtime's business.
 
 /// y = min(max(x, minimum), maximum). ReLU is Clamp{0, infinity}; NaN stays NaN in float.
 struct Clamp {
@@ -111,18 +117,7 @@ struct Reshape {
 
 /// An elementwise function; on codes, a table of 256 entries.
 struct Activation {
-  enum class Kind : std::uint8_t {
-    sigmoid,
-    tanh,
-    silu,
-    selu,
-    elu,
-    leaky_relu,
-    hard_sigmoid,
-    hard_swish,
-    gelu,
-    gelu_tanh
-  };
+  using Kind = ActivationKind;
   Kind kind = Kind::sigmoid;
   float alpha = 0.0F;  ///< elu: alpha; leaky_relu: negative slope; otherwise unused.
   friend bool operator==(const Activation&, const Activation&) = default;
