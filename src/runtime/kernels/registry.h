@@ -1,0 +1,22 @@
+#pragma once
+
+#include "runtime/kernel.h"
+
+// Every kernel of the runtime, by instruction set. Each is defined in the file of its family.
+namespace podaq::runtime_detail {
+
+namespace reference {
+
+extern const Kernel float_conv, integer_conv, float_linear, integer_linear, float_max_pool, float_mean_pool,
+    code_max_pool, code_mean_pool, table, float_unary, float_binary, integer_binary, batch_norm, concat, rearrange,
+    softmax, quantize, dequantize;
+
+}  // namespace reference
+
+namespace avx512 {
+
+extern const Kernel float_conv, quad_conv, float_linear, quad_linear, code_max_pool, quantize;
+
+}  // namespace avx512
+
+}  // namespace podaq::runtime_detail

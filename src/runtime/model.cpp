@@ -1,0 +1,41 @@
+#include "podaq/runtime/model.h"
+
+#include "runtime/plan.h"
+
+namespace podaq {
+
+Model Model::load(const std::filesystem::path& path, const ModelOptions& options) {
+  return Model(podaq::load(path, options.read), options);
+}
+
+Model Model::from_bytes(std::span<const std::byte> bytes, const ModelOptions& options) {
+  return Model(decode(bytes, options.read), options);
+}
+
+Model::Model(const Graph& graph, const ModelOptions& options)
+    : plan_(std::make_shared<const runtime_detail::Plan>(runtime_detail::build_plan(graph, options.isa))) {}
+
+const std::vector<Port>& Model::inputs() const {
+  return plan_->inputs;
+}
+
+const std::vector<Port>& Model::outputs() const {
+  return plan_->outputs;
+}
+
+const std::map<std::string, std::string>& Model::metadata() const {
+  return plan_->metadata;
+}
+
+Isa Model::isa() const {
+  return plan_->isa;
+}
+
+std::vector<KernelChoice> Model::kernels() const {
+  std::vector<KernelChoice> choices;
+  for (const runtime_detail::PlanNode& node : plan_->nodes)
+    choices.push_back({.node = node.name, .op = node.op, .kernel = std::string(node.kernel->name)});
+  return choices;
+}
+
+}  // namespace podaq

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "podaq/graph/graph.h"
+#include "podaq/runtime/model.h"
+#include "runtime/kernel.h"
+
+namespace podaq::runtime_detail {
+
+/// One node, ready to run.
+struct PlanNode {
+  std::string name;
+  std::string op;
+  const Kernel* kernel = nullptr;
+  Packed packed;
+  std::vector<ValueId> inputs;
+  ValueId output = 0;
+};
+
+/// A value as the runner needs it.
+struct PlanValue {
+  std::size_t sample_bytes = 0;
+};
+
+/// What `Model` shares: a verified graph with a kernel chosen and packed for each node.
+struct Plan {
+  Isa isa = Isa::reference;
+  std::vector<Port> inputs, outputs;
+  std::vector<ValueId> input_values, output_values;
+  std::map<std::string, std::string> metadata;
+  std::vector<PlanValue> values;
+  std::vector<PlanNode> nodes;
+  std::size_t scratch_bytes = 0;  ///< The most that any kernel needs.
+};
+
+/// Verifies `graph`, then chooses and packs a kernel for each node.
+[[nodiscard]] Plan build_plan(const Graph& graph, Isa isa);
+
+}  // namespace podaq::runtime_detail
