@@ -1,9 +1,10 @@
 # What every target of podaq shares.
 
-# -ffp-contract=off because the numerics contract forbids fused multiply-add.
+# -ffp-contract=off because the numerics contract forbids fused multiply-add; a section a function, so that a linker can
+# leave out what a deployed program does not use.
 add_library(podaq_build_flags INTERFACE)
 target_compile_options(podaq_build_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -ffp-contract=off -fno-math-errno
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -ffp-contract=off -fno-math-errno -ffunction-sections -fdata-sections
   $<$<BOOL:${PODAQ_WERROR}>:-Werror>)
 
 # podaq_room_sources(<out> <room>...): the rooms' sources, src/<room>/**/*.cpp.

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Checks what podaq's libraries, programs and objects hold.
+
+  binaries.py without-libtorch FILE        a library or program that needs nothing of LibTorch
+  binaries.py private-kernels OBJECTS      objects of one instruction set that offer the linker no shared code
+  binaries.py static-size PROGRAM BYTES    a static program no larger than that
+"""
+
+import pathlib
+import subprocess
+import sys
+
+LIBTORCH_NAMES = (" at::", " c10::", " torch::")
+ISA_FOLDERS = ("/kernels/avx2/", "/kernels/avx512/")
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def needed_libraries(path):
+    """The shared libraries that a program names."""
+    return [line.split("[")[1].split("]")[0] for line in output_of("readelf", "-d", path).splitlines() if "(NEEDED)" in line]
+
+
+def without_libtorch(path):
+    if path.endswith(".a"):
+        undefined = output_of("nm", "--demangle", "--undefined-only", path).splitlines()
+        if not undefined:
+            yield f"{path}: nm lists no symbols"
+        yield from (f"{path} refers to {line.strip()}" for line in undefined if any(name in line for name in LIBTORCH_NAMES))
+    else:
+        libraries = needed_libraries(path)
+        if not libraries:
+            yield f"{path}: readelf lists no libraries"
+        yield from (f"{path} links {name}" for name in libraries if "torch" in name or "c10" in name)
+
+
+def private_kernels(objects):
+    """A weak symbol may be the copy that the linker keeps for everyone, wider instructions included."""
+    for path in objects.split(";"):
+        if not any(folder in path for folder in ISA_FOLDERS):
+            continue
+        for line in output_of("nm", "--demangle", "--defined-only", path).splitlines():
+            _, kind, name = line.split(maxsplit=2)
+            if kind in "WVu" and not name.startswith("DW.ref."):  # DW.ref.*: a pointer for exception tables, no code
+                yield f"{pathlib.Path(path).name}: weak symbol {name}"
+
+
+def static_size(path, most):
+    if needed_libraries(path):
+        yield f"{path} is not static"
+    size = pathlib.Path(path).stat().st_size
+    print(f"{size} bytes")
+    if size > int(most):
+        yield f"{path} has {size} bytes, more than {most}"
+
+
+CHECKS = {"without-libtorch": without_libtorch, "private-kernels": private_kernels, "static-size": static_size}
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[1] not in CHECKS:
+        raise SystemExit(__doc__)
+    found = list(CHECKS[sys.argv[1]](*sys.argv[2:]))
+    print("\n".join(found))
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
