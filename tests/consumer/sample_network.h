@@ -14,10 +14,7 @@ inline podaq::Graph sample_network() {
   graph.tensors["layer.weight"] =
       podaq::make_tensor<float>(podaq::DType::f32, {2, 2}, std::array{1.0F, 2.0F, 3.0F, 4.0F});
   graph.tensors["layer.bias"] = podaq::make_tensor<float>(podaq::DType::f32, {2}, std::array{1.0F, -1.0F});
-  graph.nodes.push_back({.op = podaq::Linear{},
-                         .name = "layer",
-                         .inputs = {x},
-                         .tensors = {"layer.weight", "layer.bias"},
-                         .output = y});
+  graph.nodes.push_back(
+      {.op = podaq::Linear{}, .name = "layer", .inputs = {x}, .tensors = {"layer.weight", "layer.bias"}, .output = y});
   return graph;
 }
