@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace amc {
+namespace podaq::amc {
 namespace nn = torch::nn;
 
 Vgg10::Vgg10(std::int64_t frame_length, std::int64_t classes) {
@@ -70,4 +70,4 @@ torch::Tensor SeparableNet::forward(torch::Tensor x) {
   return head_(x.mean(-1));
 }
 
-}  // namespace amc
+}  // namespace podaq::amc

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace amc {
+namespace podaq::amc {
 
 /// VGG10-1D, the reference network of the ITU challenge: seven blocks of convolution (64 channels, 3 taps, padding 1),
 /// batch norm, ReLU and max-pooling by 2, then linear layers of 128, 128 and `classes`.
@@ -44,4 +44,4 @@ class SeparableNet : public torch::nn::Module {
   torch::nn::Linear head_{nullptr};
 };
 
-}  // namespace amc
+}  // namespace podaq::amc

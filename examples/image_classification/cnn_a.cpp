@@ -7,7 +7,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
-namespace images {
+namespace podaq::images {
 namespace nn = torch::nn;
 
 CnnA::CnnA(std::int64_t channels, std::int64_t side, std::int64_t classes) {
@@ -40,4 +40,4 @@ torch::Tensor CnnA::forward(torch::Tensor x) {
   return classifier_->forward(features_->forward(x).flatten(1));
 }
 
-}  // namespace images
+}  // namespace podaq::images

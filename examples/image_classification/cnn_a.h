@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace images {
+namespace podaq::images {
 
 /// CNN-A of the thesis: three pairs of 3x3 convolutions (32, 64, 128 channels) with max-pooling and dropout, then a
 /// linear layer of 1024; batch norm and ReLU after every layer but the last.
@@ -19,4 +19,4 @@ class CnnA : public torch::nn::Module {
   torch::nn::Sequential classifier_;
 };
 
-}  // namespace images
+}  // namespace podaq::images

@@ -1,0 +1,101 @@
+#include "amc/amc_task.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <memory>
+
+#include "amc/networks.h"
+#include "amc/synthesis/impairments.h"
+#include "amc/synthesis/synthesizer.h"
+#include "podaq/capture/capture.h"
+#include "podaq/core/cancellation.h"
+#include "podaq/core/error.h"
+#include "podaq/core/progress.h"
+#include "podaq/core/text.h"
+
+namespace podaq::amc {
+namespace {
+
+/// Frames for each pair of class and SNR.
+struct Sizes {
+  int train = 0, validation = 0, test = 0;
+};
+
+/// What distinguishes the presets.
+struct Preset {
+  ClassSet set = ClassSet::radioml2016;
+  Sizes frames;
+  double shared_epochs = 0;
+  std::int64_t batch_size = 256;
+};
+
+Preset preset_of(const std::string& name) {
+  if (name == "quick")
+    return {.set = ClassSet::radioml2016, .frames = {.train = 200, .validation = 20, .test = 100}, .shared_epochs = 10};
+  if (name == "full")
+    return {.set = ClassSet::radioml2018, .frames = {.train = 128, .validation = 16, .test = 100}, .shared_epochs = 10};
+  throw Error(ErrorCode::invalid_argument, concat("amc: unknown preset '", name, "'; there are quick and full"));
+}
+
+/// Sets of different purpose never share a generator key.
+enum class Purpose : std::uint64_t { train, validation, test };
+
+Dataset synthesize_set(const Preset& preset, const Impairments& impairments, std::uint64_t seed, Purpose purpose,
+                       int frames, int threads) {
+  constexpr const char* names[] = {"training", "validation", "test"};
+  SynthesisOptions options =
+      standard_options(preset.set, frames, 3 * seed + static_cast<std::uint64_t>(purpose), impairments);
+  options.threads = threads;
+  const auto total = classes(preset.set).size() * options.snrs_db.size() * static_cast<std::size_t>(frames);
+  Progress progress(concat("synthesizing ", names[static_cast<std::size_t>(purpose)], " frames"), total);
+  std::int64_t shown = 0;
+  return synthesize(options, [&](std::int64_t done, std::int64_t) {
+    throw_if_cancelled();
+    progress.advance(static_cast<std::uint64_t>(done - shown));
+    shown = done;
+  });
+}
+
+TaskNetwork make_network(const Preset& preset, NetworkKind kind, std::uint64_t seed) {
+  torch::manual_seed(seed);
+  const std::int64_t length = frame_length(preset.set);
+  const auto class_count = static_cast<std::int64_t>(classes(preset.set).size());
+  const auto finish = [&](const auto& module) {
+    return TaskNetwork{.module = module,
+                       .forward = [module](const torch::Tensor& x) { return module->forward(x); },
+                       .captured = capture(module, torch::zeros({2, 2, length}))};
+  };
+  if (kind == NetworkKind::separable) return finish(std::make_shared<SeparableNet>(class_count));
+  return finish(std::make_shared<Vgg10>(length, class_count));
+}
+
+}  // namespace
+
+Task make_task(const TaskOptions& options) {
+  const Preset preset = preset_of(options.preset);
+  const std::filesystem::path folder =
+      options.folder.empty() ? std::filesystem::path(PODAQ_EXAMPLES_FOLDER) / "amc" : options.folder;
+  const Impairments impairments = load_impairments(folder / "impairments" / "radioml2016.toml");
+  const bool vgg = options.network == NetworkKind::vgg10;
+
+  Task task;
+  task.name = concat("amc-", options.preset, vgg ? "" : "-separable");
+  task.description = concat("modulation classification, ", classes(preset.set).size(), " classes, ",
+                            vgg ? "VGG10-1D" : "a depthwise-separable net");
+  task.load_data = [=](std::uint64_t seed, int threads) {
+    const auto make = [&](Purpose purpose, int frames) {
+      return synthesize_set(preset, impairments, seed, purpose, frames, threads);
+    };
+    return TaskData{.train = make(Purpose::train, preset.frames.train),
+                    .validation = make(Purpose::validation, preset.frames.validation),
+                    .test = make(Purpose::test, preset.frames.test)};
+  };
+  task.make_network = [=](std::uint64_t seed) { return make_network(preset, options.network, seed); };
+  task.training = {.batch_size = preset.batch_size, .learning_rate = 3e-3, .weight_decay = 2e-2};
+  task.shared_epochs = preset.shared_epochs;
+  task.strategies = load_strategies(folder / "recipes");
+  return task;
+}
+
+}  // namespace podaq::amc

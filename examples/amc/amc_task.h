@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "podaq/study/task.h"
+
+namespace podaq::amc {
+
+/// The networks that can be trained: "vgg10" and "separable".
+enum class NetworkKind { vgg10, separable };
+
+/// What the command line chooses.
+struct TaskOptions {
+  std::string preset = "quick";  ///< "quick": 11 classes, 128 samples; "full": 24 classes, 1024 samples.
+  NetworkKind network = NetworkKind::vgg10;
+  std::filesystem::path folder;  ///< Holds recipes/ and impairments/; empty: the source tree's examples/amc.
+};
+
+/// Automatic modulation classification on synthesized frames: data, network, training and the four strategies.
+/// Throws Error for an unknown preset or a recipe that does not load.
+[[nodiscard]] Task make_task(const TaskOptions& options);
+
+}  // namespace podaq::amc

@@ -1,0 +1,52 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "amc/amc_task.h"
+#include "cli/run_program.h"
+#include "podaq/study/comparison.h"
+
+namespace {
+
+struct Options {
+  podaq::amc::TaskOptions task;
+  podaq::ComparisonOptions comparison;
+};
+
+void add_preset(CLI::App& app, Options& options, const std::string& preset, const std::string& description) {
+  CLI::App* verb = app.add_subcommand(preset, description);
+  static const std::map<std::string, podaq::amc::NetworkKind> networks = {
+      {"vgg10", podaq::amc::NetworkKind::vgg10}, {"separable", podaq::amc::NetworkKind::separable}};
+  verb->add_option("--network", options.task.network, "vgg10 or separable")
+      ->transform(CLI::CheckedTransformer(networks))
+      ->default_str("vgg10");
+  verb->add_option("--seed", options.comparison.seed, "Seed of data, weights and order")->capture_default_str();
+  verb->add_option("--threads", options.comparison.threads, "Threads; 0: as many as the machine has")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  verb->add_option("--out", options.comparison.folder, "Folder for the table (JSON) and the .podaq files")
+      ->default_str("results");
+  verb->callback([&options, preset] {
+    options.task.preset = preset;
+    const podaq::Task task = podaq::amc::make_task(options.task);
+    const podaq::Comparison comparison = podaq::compare_strategies(task, options.comparison);
+    std::fputs(podaq::format_table(comparison).c_str(), stdout);
+    podaq::write_json(comparison, options.comparison.folder / (task.name + ".json"));
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Trains a modulation classifier dense, pruned, quantized, and pruned then quantized; writes each to a .podaq "
+      "file "
+      "and prints what it cost and won.",
+      "amc");
+  app.require_subcommand(1);
+  Options options;
+  add_preset(app, options, "quick", "11 classes, 20 SNRs, frames of 128 samples: minutes");
+  add_preset(app, options, "full", "24 classes, 26 SNRs, frames of 1024 samples: hours");
+  return podaq::cli::run_program(app, argc, argv);
+}

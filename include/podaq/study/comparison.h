@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "podaq/core/latency.h"
+#include "podaq/study/evaluation.h"
+#include "podaq/study/task.h"
+
+namespace podaq {
+
+/// One strategy's outcome. Every figure is read off the file itself.
+struct ComparisonRow {
+  std::string strategy;
+  Score all;
+  std::optional<Score> high_groups;  ///< Over groups >= the task's `high_group`; none where there are no groups.
+  double sparsity = 0;               ///< Zeros among the weights of conv and linear layers in the file.
+  std::uint64_t file_bytes = 0;      ///< The whole file.
+  double ratio = 0;                  ///< 4 * parameters / file_bytes.
+  Latency podaq, libtorch;           ///< Batch 1, one thread; LibTorch runs the user's own float module.
+  double agreement = 1;              ///< Share of test samples on which network and file name the same class.
+  double validation_accuracy = 0;    ///< Of the chosen epoch.
+  std::filesystem::path file;
+};
+
+/// A finished comparison.
+struct Comparison {
+  std::string task;
+  std::string host;  ///< CPU, instruction set, LibTorch version, threads.
+  std::uint64_t seed = 0;
+  double seconds = 0;  ///< Wall time of data, training, evaluation and timing.
+  std::int64_t test_frames = 0;
+  std::int64_t parameters = 0;
+  std::int32_t high_group = 0;
+  std::vector<ComparisonRow> rows;
+};
+
+/// How a comparison is run.
+struct ComparisonOptions {
+  std::uint64_t seed = 1;
+  int threads = 0;  ///< 1 to 1024; 0: as many as the machine has. Strategies train side by side, one thread each.
+  std::filesystem::path folder = "results";  ///< Receives `<task>-<strategy>.podaq`.
+};
+
+/// Trains the shared dense epochs, then each strategy from that same network, converts, writes and measures the files.
+/// Shows progress with time left on stderr. Throws Error(cancelled) after Ctrl-C; files appear whole or not at all.
+[[nodiscard]] Comparison compare_strategies(const Task& task, const ComparisonOptions& options);
+
+/// The table that people read.
+[[nodiscard]] std::string format_table(const Comparison& comparison);
+
+/// The same as JSON: {"host", "seed", "seconds", "test_frames", "rows": [...]}; see README.
+[[nodiscard]] std::string to_json(const Comparison& comparison);
+
+/// Writes `to_json` to `path`, whole or not at all.
+void write_json(const Comparison& comparison, const std::filesystem::path& path);
+
+}  // namespace podaq

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "podaq/core/atomic_file.h"
+#include "podaq/study/comparison.h"
+
+namespace podaq {
+namespace {
+
+std::string percent(double share) {
+  return fmt::format("{:.2f} %", 100 * share);
+}
+
+/// Digits in groups of three: 405 948.
+std::string grouped_digits(std::uint64_t number) {
+  if (number < 1000) return fmt::format("{}", number);
+  return fmt::format("{} {:03}", grouped_digits(number / 1000), number % 1000);
+}
+
+}  // namespace
+
+std::string format_table(const Comparison& comparison) {
+  std::string out = fmt::format("{}: {} test samples, {} parameters ({} bytes as float), seed {}, {:.0f} s\n{}\n\n",
+                                comparison.task, comparison.test_frames, comparison.parameters,
+                                grouped_digits(4 * static_cast<std::uint64_t>(comparison.parameters)), comparison.seed,
+                                comparison.seconds, comparison.host);
+  const bool grouped = !comparison.rows.empty() && comparison.rows.front().high_groups.has_value();
+  const std::string high = grouped ? fmt::format("at >= {} dB", comparison.high_group) : "";
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "{:<15} {:>9} {:>17} ", "strategy", "accuracy", "95 % interval");
+  if (grouped) fmt::format_to(to, "{:>11} ", high);
+  fmt::format_to(to, "{:>9} {:>10} {:>9} {:>13} {:>14} {:>8}\n", "sparsity", "bytes", "smaller", "podaq us",
+                 "libtorch us", "faster");
+  for (const ComparisonRow& row : comparison.rows) {
+    const Interval interval = confidence_interval(row.all);
+    fmt::format_to(to, "{:<15} {:>9} {:>17} ", row.strategy, percent(row.all.accuracy()),
+                   fmt::format("{:.2f} - {:.2f} %", 100 * interval.lowest, 100 * interval.highest));
+    if (grouped) fmt::format_to(to, "{:>11} ", percent(row.high_groups->accuracy()));
+    fmt::format_to(to, "{:>9} {:>10} {:>8.1f}x {:>13.1f} {:>14.1f} {:>7.1f}x\n", percent(row.sparsity),
+                   grouped_digits(row.file_bytes), row.ratio, row.podaq.median_us, row.libtorch.median_us,
+                   row.libtorch.median_us / row.podaq.median_us);
+  }
+  out +=
+      "\nAccuracy: every file run by podaq on the whole test set. Latency: median, batch 1, one thread, interleaved;\n"
+      "libtorch runs the float module. Smaller: 4 bytes a parameter over the bytes of the whole file.\n";
+  return out;
+}
+
+std::string to_json(const Comparison& comparison) {
+  nlohmann::ordered_json json;
+  json["task"] = comparison.task;
+  json["host"] = comparison.host;
+  json["seed"] = comparison.seed;
+  json["seconds"] = comparison.seconds;
+  json["test_frames"] = comparison.test_frames;
+  json["parameters"] = comparison.parameters;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const ComparisonRow& row : comparison.rows) {
+    const Interval interval = confidence_interval(row.all);
+    nlohmann::ordered_json entry;
+    entry["strategy"] = row.strategy;
+    entry["accuracy"] = row.all.accuracy();
+    entry["accuracy_ci95"] = {interval.lowest, interval.highest};
+    if (row.high_groups) entry["accuracy_snr_ge_0"] = row.high_groups->accuracy();
+    entry["sparsity"] = row.sparsity;
+    entry["file_bytes"] = row.file_bytes;
+    entry["ratio"] = row.ratio;
+    entry["latency_us_podaq"] = row.podaq.median_us;
+    entry["latency_us_podaq_p10_p90"] = {row.podaq.p10_us, row.podaq.p90_us};
+    entry["latency_us_libtorch"] = row.libtorch.median_us;
+    entry["latency_us_libtorch_p10_p90"] = {row.libtorch.p10_us, row.libtorch.p90_us};
+    entry["agreement"] = row.agreement;
+    entry["validation_accuracy"] = row.validation_accuracy;
+    json["rows"].push_back(std::move(entry));
+  }
+  return json.dump(2) + "\n";
+}
+
+void write_json(const Comparison& comparison, const std::filesystem::path& path) {
+  const std::string text = to_json(comparison);
+  write_file_atomically(path, std::as_bytes(std::span(text)));
+}
+
+}  // namespace podaq

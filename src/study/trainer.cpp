@@ -1,0 +1,161 @@
+#include "podaq/study/trainer.h"
+
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adamw.h>
+
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <string>
+#include <utility>
+
+#include "podaq/core/error.h"
+#include "podaq/core/text.h"
+#include "podaq/training/random_sampler.h"
+
+namespace podaq {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw Error(ErrorCode::invalid_argument, "train: " + text);
+}
+
+TrainOptions checked(TrainOptions options) {
+  if (!(options.epochs > 0)) refuse(concat("epochs is ", options.epochs, ", must be greater than 0"));
+  if (options.last_epoch == 0) options.last_epoch = options.epochs;
+  if (!(options.first_epoch >= 0 && options.first_epoch < options.last_epoch && options.last_epoch <= options.epochs))
+    refuse(concat("first_epoch ", options.first_epoch, " and last_epoch ", options.last_epoch,
+                  " must satisfy 0 <= first_epoch < last_epoch <= epochs (", options.epochs, ")"));
+  if (options.batch_size < 2 || options.batch_size > 65536)
+    refuse(concat("batch_size is ", options.batch_size, ", must lie in [2, 65536]"));
+  if (!(options.learning_rate > 0)) refuse("learning_rate must be greater than 0");
+  if (!(options.warm_up_epochs >= 0 && options.warm_up_epochs < options.epochs))
+    refuse(concat("warm_up_epochs is ", options.warm_up_epochs, ", must lie in [0, epochs)"));
+  if (!(options.weight_decay >= 0)) refuse("weight_decay must not be negative");
+  if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) refuse("label_smoothing must lie in [0, 1)");
+  return options;
+}
+
+double learning_rate_at(double epoch, const TrainOptions& options) {
+  if (epoch < options.warm_up_epochs) return options.learning_rate * epoch / options.warm_up_epochs;
+  const double progress = (epoch - options.warm_up_epochs) / (options.epochs - options.warm_up_epochs);
+  return options.learning_rate * 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+}
+
+/// Weight decay acts on weights alone: decayed biases and batch norms cost accuracy and gain nothing.
+torch::optim::AdamW make_optimizer(GraphModule& model, const TrainOptions& options) {
+  std::vector<torch::Tensor> weights;
+  std::vector<torch::Tensor> others;
+  for (const torch::Tensor& parameter : model.parameters())
+    if (parameter.requires_grad()) (parameter.dim() >= 2 ? weights : others).push_back(parameter);
+  using Group = torch::optim::OptimizerParamGroup;
+  using Options = torch::optim::AdamWOptions;
+  std::vector<Group> groups;
+  groups.emplace_back(weights, std::make_unique<Options>(Options().weight_decay(options.weight_decay)));
+  groups.emplace_back(others, std::make_unique<Options>(Options().weight_decay(0.0)));
+  return {groups, Options(options.learning_rate)};
+}
+
+void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
+  for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
+}
+
+std::map<std::string, torch::Tensor> copy_state(const GraphModule& model) {
+  std::map<std::string, torch::Tensor> state;
+  for (const auto& item : model.named_parameters()) state[item.key()] = item.value().detach().clone();
+  for (const auto& item : model.named_buffers()) state[item.key()] = item.value().detach().clone();
+  return state;
+}
+
+void restore_state(GraphModule& model, const std::map<std::string, torch::Tensor>& state) {
+  const torch::NoGradGuard no_grad;
+  for (auto& item : model.named_parameters()) item.value().copy_(state.at(item.key()));
+  for (auto& item : model.named_buffers()) item.value().copy_(state.at(item.key()));
+}
+
+double accuracy_on(GraphModule& model, const Dataset& dataset) {
+  const torch::Tensor labels = view_as_tensors(dataset).labels;
+  return predict(model, dataset).eq(labels).to(torch::kDouble).mean().item<double>();
+}
+
+}  // namespace
+
+TensorData view_as_tensors(const Dataset& dataset) {
+  std::vector<std::int64_t> shape = dataset.sample_shape;
+  shape.insert(shape.begin(), dataset.size());
+  // from_blob wants a mutable pointer; nothing here writes through it.
+  auto* samples = const_cast<float*>(dataset.samples.data());
+  auto* labels = const_cast<std::int32_t*>(dataset.labels.data());
+  return {.samples = torch::from_blob(samples, shape, torch::kFloat),
+          .labels = torch::from_blob(labels, {dataset.size()}, torch::kInt).to(torch::kLong)};
+}
+
+std::int64_t steps_per_epoch(const Dataset& train, const TrainOptions& options) {
+  return train.size() / options.batch_size;
+}
+
+TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& train_set, const Dataset& validation,
+                  const TrainOptions& unchecked, const StepCallback& after_step) {
+  const TrainOptions options = checked(unchecked);
+  const std::int64_t steps = steps_per_epoch(train_set, options);
+  if (steps == 0) refuse(concat("a batch of ", options.batch_size, " exceeds the ", train_set.size(), " samples"));
+  const auto epochs = static_cast<std::int64_t>(std::llround(options.last_epoch - options.first_epoch));
+  if (compressor != nullptr && compressor->epochs() != epochs)
+    refuse(concat("the recipe lasts ", compressor->epochs(), " epochs, this training ", epochs));
+
+  const TensorData data = view_as_tensors(train_set);
+  torch::optim::AdamW optimizer = make_optimizer(model, options);
+  RandomSampler sampler(static_cast<std::size_t>(train_set.size()), options.seed);
+  if (compressor != nullptr) compressor->attach(optimizer, sampler, {.steps_per_epoch = steps});
+  const auto loss_options = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(options.label_smoothing);
+
+  TrainResult result;
+  std::map<std::string, torch::Tensor> best;
+  double best_accuracy = -1;
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    model.train();
+    sampler.reset();
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const double position = options.first_epoch + static_cast<double>(epoch) + static_cast<double>(step) / steps;
+      set_learning_rate(optimizer, learning_rate_at(position, options));
+      const auto batch = sampler.next(static_cast<std::size_t>(options.batch_size));
+      const torch::Tensor indices =
+          torch::tensor(std::vector<std::int64_t>(batch->begin(), batch->end()), torch::kLong);
+      optimizer.zero_grad();
+      const torch::Tensor logits = model.forward(data.samples.index_select(0, indices));
+      torch::nn::functional::cross_entropy(logits, data.labels.index_select(0, indices), loss_options).backward();
+      optimizer.step();
+      if (compressor != nullptr) compressor->step();
+      if (after_step) after_step();
+    }
+    const bool settled = compressor == nullptr || compressor->settled();
+    if (compressor != nullptr) compressor->end_epoch();
+    const double accuracy = accuracy_on(model, validation);
+    result.validation_accuracy.push_back(accuracy);
+    const bool last = epoch + 1 == epochs;
+    if ((options.keep_best && settled && accuracy > best_accuracy) || (last && best.empty())) {
+      best_accuracy = accuracy;
+      result.chosen_epoch = static_cast<std::size_t>(epoch);
+      best = copy_state(model);
+    }
+  }
+  restore_state(model, best);
+  return result;
+}
+
+torch::Tensor predict(GraphModule& model, const Dataset& dataset, std::int64_t batch_size) {
+  const torch::NoGradGuard no_grad;
+  const bool was_training = model.is_training();
+  model.eval();
+  const torch::Tensor samples = view_as_tensors(dataset).samples;
+  std::vector<torch::Tensor> classes;
+  for (std::int64_t first = 0; first < dataset.size(); first += batch_size) {
+    const std::int64_t count = std::min(batch_size, dataset.size() - first);
+    classes.push_back(model.forward(samples.narrow(0, first, count)).argmax(1));
+  }
+  model.train(was_training);
+  return classes.empty() ? torch::empty({0}, torch::kLong) : torch::cat(classes);
+}
+
+}  // namespace podaq
