@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "podaq/graph/graph.h"
+#include "runtime/window_span.h"
 
 namespace podaq::runtime_detail {
 
@@ -34,12 +35,6 @@ struct ConvGeometry {
 
 /// The geometry of `node`, which holds a Conv.
 [[nodiscard]] ConvGeometry geometry_of(const Graph& graph, const Node& node);
-
-/// Where one window of a pooling lies along one dimension of the input, clipped to it.
-struct WindowSpan {
-  std::size_t first = 0;  ///< Its first input index.
-  std::size_t count = 0;  ///< How many of its taps lie inside the input.
-};
 
 /// The windows of a pooling along one dimension.
 struct WindowList {

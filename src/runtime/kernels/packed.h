@@ -44,6 +44,7 @@ struct IntegerEpilogue {
 struct FloatConv {
   ConvGeometry geometry;
   AlignedVector<float> weights;
+  std::vector<std::uint32_t> tap_offsets;  ///< Of the vector kernel's copy of the input; else empty.
   std::vector<float> bias;
   bool adds_input = false;
   FloatBounds bounds{};

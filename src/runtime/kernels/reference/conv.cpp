@@ -51,6 +51,7 @@ Packed prepare_float(const NodeView& view) {
   const std::vector<float> weights = float_weights(view);
   return FloatConv{.geometry = geometry,
                    .weights = {weights.begin(), weights.end()},
+                   .tap_offsets = {},
                    .bias = float_bias(view, geometry.output_channels),
                    .adds_input = conv.adds_input,
                    .bounds = float_bounds(conv.clamp)};

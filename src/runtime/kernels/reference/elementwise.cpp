@@ -128,49 +128,6 @@ void run_batch_norm(const Packed& packed, const Operands& operands) {
     }
 }
 
-Packed prepare_quantize(const NodeView& view) {
-  return Conversion{.channels = channel_count(view.output().shape),
-                    .positions = position_count(view.output().shape),
-                    .input = strides_of(view.input().shape, view.input_layout()),
-                    .output = strides_of(view.output().shape, view.output_layout()),
-                    .qparams = *view.output().qparams};
-}
-
-void run_quantize(const Packed& packed, const Operands& operands) {
-  const auto& conversion = std::get<Conversion>(packed);
-  const std::size_t size = conversion.channels * conversion.positions;
-  const QParams& q = conversion.qparams;
-  const float inverse_scale = 1.0F / q.scale;
-  for (std::size_t sample = 0; sample < operands.batch; ++sample) {
-    const float* input = as<float>(operands.inputs[0]) + sample * size;
-    std::uint8_t* output = as<std::uint8_t>(operands.output) + sample * size;
-    for (std::size_t i = 0; i < size; ++i)
-      output[offset_of(i, conversion.positions, conversion.output)] =
-          static_cast<std::uint8_t>(numerics::quantize(input[offset_of(i, conversion.positions, conversion.input)],
-                                                       inverse_scale, q.zero_point, q.lowest, q.highest));
-  }
-}
-
-Packed prepare_dequantize(const NodeView& view) {
-  return Conversion{.channels = channel_count(view.output().shape),
-                    .positions = position_count(view.output().shape),
-                    .input = strides_of(view.input().shape, view.input_layout()),
-                    .output = strides_of(view.output().shape, view.output_layout()),
-                    .qparams = *view.input().qparams};
-}
-
-void run_dequantize(const Packed& packed, const Operands& operands) {
-  const auto& conversion = std::get<Conversion>(packed);
-  const std::size_t size = conversion.channels * conversion.positions;
-  for (std::size_t sample = 0; sample < operands.batch; ++sample) {
-    const std::uint8_t* input = as<std::uint8_t>(operands.inputs[0]) + sample * size;
-    float* output = as<float>(operands.output) + sample * size;
-    for (std::size_t i = 0; i < size; ++i)
-      output[offset_of(i, conversion.positions, conversion.output)] =
-          numerics::dequantize(input[offset_of(i, conversion.positions, conversion.input)], conversion.qparams);
-  }
-}
-
 }  // namespace
 
 const Kernel table = {
@@ -195,12 +152,4 @@ const Kernel batch_norm = {.name = "batch_norm",
                            .accepts = all_float,
                            .prepare = prepare_batch_norm,
                            .run = run_batch_norm};
-const Kernel quantize = {
-    .name = "quantize", .isa = Isa::reference, .accepts = all_float, .prepare = prepare_quantize, .run = run_quantize};
-const Kernel dequantize = {.name = "dequantize",
-                           .isa = Isa::reference,
-                           .accepts = all_codes,
-                           .prepare = prepare_dequantize,
-                           .run = run_dequantize};
-
 }  // namespace podaq::runtime_detail::reference

@@ -1,0 +1,211 @@
+#include <immintrin.h>
+
+#include "runtime/kernels/avx512/tasks.h"
+
+namespace podaq::runtime_detail::avx512 {
+
+namespace {
+
+constexpr std::size_t lanes = 16;
+constexpr std::size_t most_vectors = 4;
+constexpr std::size_t vector_bytes = 64;
+
+// g++ 12 spills accumulators around _mm512_dpbusd_epi32 and loses more than half of the speed; it keeps the operands of
+// a one-line asm in registers.
+[[gnu::always_inline]] inline void dot_quads(__m512i& accumulator, __m512i codes, __m512i weights) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(accumulator) : "v"(codes), "v"(weights));
+}
+
+[[gnu::always_inline]] inline __m512i broadcast_quad(const std::uint8_t* quad) {
+  int bits;
+  __builtin_memcpy(&bits, quad, sizeof bits);
+  return _mm512_set1_epi32(bits);
+}
+
+// Where one tile of the output starts.
+struct Place {
+  std::size_t first_output = 0;  ///< Channel.
+  std::size_t first_position = 0;
+  std::size_t vectors = 0;         ///< Of 16 channels each.
+  __mmask16 last_vector_mask = 0;  ///< Lanes of the last vector that are channels.
+};
+
+constexpr std::size_t most_positions = 12;
+
+// A tile's accumulators: one row of up to 64 channels per position.
+struct Accumulators {
+  alignas(vector_bytes) std::int32_t rows[most_positions][most_vectors * lanes];
+};
+
+[[gnu::always_inline]] inline __m128i codes_of(__m512 scaled, const EpilogueTask& e) {
+  const __mmask16 numbers = _mm512_cmp_ps_mask(scaled, scaled, _CMP_ORD_Q);  // NaN becomes the zero point
+  const __m512 low = _mm512_set1_ps(static_cast<float>(e.lowest - e.zero_point));
+  const __m512 high = _mm512_set1_ps(static_cast<float>(e.highest - e.zero_point));
+  const __m512 limited = _mm512_maskz_min_ps(numbers, _mm512_max_ps(scaled, low), high);
+  return _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(limited), _mm512_set1_epi32(e.zero_point)));
+}
+
+[[gnu::always_inline]] inline __m512 residual_of(const QuadTask& task, std::size_t position, std::size_t channel,
+                                                 __mmask16 mask) {
+  const std::uint8_t* codes = task.residual + position * task.residual_position_stride + channel;
+  const __m512i wide = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, codes));
+  const __m512i difference = _mm512_sub_epi32(wide, _mm512_set1_epi32(task.epilogue.residual_zero_point));
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(difference), _mm512_set1_ps(task.epilogue.residual_multiplier));
+}
+
+[[gnu::always_inline]] inline void store_floats(const QuadTask& task, std::size_t position, std::size_t channel,
+                                                __mmask16 mask, __m512 result) {
+  // Both instructions return their second operand where it is NaN, as the reference does.
+  const __m512 raised = _mm512_max_ps(_mm512_set1_ps(task.epilogue.minimum), result);
+  const __m512 bounded = _mm512_min_ps(_mm512_set1_ps(task.epilogue.maximum), raised);
+  float* output =
+      static_cast<float*>(task.output) + position * task.output_position_stride + channel * task.output_channel_stride;
+  if (task.output_channel_stride == 1) {
+    _mm512_mask_storeu_ps(output, mask, bounded);
+    return;
+  }
+  alignas(vector_bytes) float row[lanes];
+  _mm512_store_ps(row, bounded);
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    if ((mask >> lane) & 1U) output[lane * task.output_channel_stride] = row[lane];
+}
+
+// Turns a tile's accumulators into output elements.
+template <bool adds, bool gives_codes>
+void finish_tile(const QuadTask& task, const Place& place, std::size_t positions, const Accumulators& accumulators) {
+  for (std::size_t p = 0; p < positions; ++p)
+    for (std::size_t v = 0; v < place.vectors; ++v) {
+      const std::size_t position = place.first_position + p;
+      const std::size_t channel = place.first_output + v * lanes;
+      const __mmask16 mask = v + 1 == place.vectors ? place.last_vector_mask : __mmask16{0xFFFF};
+      const __m512i sums = _mm512_load_si512(accumulators.rows[p] + v * lanes);
+      __m512 result = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(task.multipliers + channel));
+      if constexpr (adds) result = _mm512_add_ps(result, residual_of(task, position, channel, mask));
+      if constexpr (gives_codes) {
+        std::uint8_t* output = static_cast<std::uint8_t*>(task.output) + position * task.output_position_stride;
+        _mm_mask_storeu_epi8(output + channel, mask, codes_of(result, task.epilogue));
+      } else {
+        store_floats(task, position, channel, mask, result);
+      }
+    }
+}
+
+void finish(const QuadTask& task, const Place& place, std::size_t positions, const Accumulators& accumulators) {
+  if (task.epilogue.gives_codes && task.residual == nullptr)
+    finish_tile<false, true>(task, place, positions, accumulators);
+  else if (task.epilogue.gives_codes)
+    finish_tile<true, true>(task, place, positions, accumulators);
+  else if (task.residual == nullptr)
+    finish_tile<false, false>(task, place, positions, accumulators);
+  else
+    finish_tile<true, false>(task, place, positions, accumulators);
+}
+
+// Computes `positions` output positions of up to 64 channels. Positions with few accumulators use several sets of them,
+// so that a sum need not wait for the one before.
+template <std::size_t positions, std::size_t vectors>
+void compute_tile(const QuadTask& task, const Place& place, const std::int8_t* weights) {
+  constexpr std::size_t sets = positions * vectors >= 8 ? 1 : 2;
+  const std::uint8_t* windows[positions];
+#pragma GCC unroll 16
+  for (std::size_t p = 0; p < positions; ++p) {
+    const std::size_t position = place.first_position + p;
+    windows[p] = task.input + position / task.columns * task.row_stride + position % task.columns * task.column_stride;
+  }
+  __m512i accumulators[sets][positions][vectors];
+#pragma GCC unroll 4
+  for (std::size_t v = 0; v < vectors; ++v) {
+    const __m512i bias = _mm512_loadu_si512(task.bias + place.first_output + v * lanes);
+#pragma GCC unroll 16
+    for (std::size_t p = 0; p < positions; ++p) {
+      accumulators[0][p][v] = bias;
+      if constexpr (sets == 2) accumulators[1][p][v] = _mm512_setzero_si512();
+    }
+  }
+  const auto add_quad = [&](__m512i(&sums)[positions][vectors], std::size_t offset) __attribute__((always_inline)) {
+    __m512i block[vectors];
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < vectors; ++v) block[v] = _mm512_load_si512(weights + v * vector_bytes);
+#pragma GCC unroll 16
+    for (std::size_t p = 0; p < positions; ++p) {
+      const __m512i codes = broadcast_quad(windows[p] + offset);
+#pragma GCC unroll 4
+      for (std::size_t v = 0; v < vectors; ++v) dot_quads(sums[p][v], codes, block[v]);
+    }
+    weights += vectors * vector_bytes;
+  };
+  for (std::size_t run = 0; run < task.runs; ++run) {
+    std::size_t offset = task.run_offsets[run];
+    const std::size_t end = offset + task.quads_per_run * 4;
+    if constexpr (sets == 2)
+      for (; offset + 8 <= end; offset += 8) {
+        add_quad(accumulators[0], offset);
+        add_quad(accumulators[1], offset + 4);
+      }
+    for (; offset < end; offset += 4) add_quad(accumulators[0], offset);
+  }
+  Accumulators finished;
+#pragma GCC unroll 16
+  for (std::size_t p = 0; p < positions; ++p)
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < vectors; ++v) {
+      __m512i sum = accumulators[0][p][v];
+      if constexpr (sets == 2) sum = _mm512_add_epi32(sum, accumulators[1][p][v]);
+      _mm512_store_si512(finished.rows[p] + v * lanes, sum);
+    }
+  finish(task, place, positions, finished);
+}
+
+// Cuts the output positions into tiles as large as registers allow, then smaller ones.
+template <std::size_t vectors>
+void compute_block(const QuadTask& task, Place place, const std::int8_t* weights) {
+  constexpr std::size_t largest = vectors == 4 ? 6 : vectors == 3 ? 8 : 12;
+  const std::size_t end = task.rows * task.columns;
+  while (place.first_position < end) {
+    const std::size_t left = end - place.first_position;
+    if (left >= largest) {
+      compute_tile<largest, vectors>(task, place, weights);
+      place.first_position += largest;
+    } else if (left >= 4) {
+      compute_tile<4, vectors>(task, place, weights);
+      place.first_position += 4;
+    } else if (left >= 2) {
+      compute_tile<2, vectors>(task, place, weights);
+      place.first_position += 2;
+    } else {
+      compute_tile<1, vectors>(task, place, weights);
+      place.first_position += 1;
+    }
+  }
+}
+
+}  // namespace
+
+void convolve_quads(const QuadTask& task) {
+  const std::size_t block_bytes = task.runs * task.quads_per_run * most_vectors * vector_bytes;
+  const std::int8_t* weights = task.weights;
+  for (std::size_t first = 0; first < task.outputs; first += most_vectors * lanes, weights += block_bytes) {
+    const std::size_t left = task.outputs - first;
+    const std::size_t vectors = left >= most_vectors * lanes ? most_vectors : (left + lanes - 1) / lanes;
+    const std::size_t last_lanes = left >= vectors * lanes ? lanes : left - (vectors - 1) * lanes;
+    const Place place{.first_output = first,
+                      .first_position = 0,
+                      .vectors = vectors,
+                      .last_vector_mask = static_cast<__mmask16>((1U << last_lanes) - 1U)};
+    switch (vectors) {
+      case 1:
+        compute_block<1>(task, place, weights);
+        break;
+      case 2:
+        compute_block<2>(task, place, weights);
+        break;
+      case 3:
+        compute_block<3>(task, place, weights);
+        break;
+      default:
+        compute_block<4>(task, place, weights);
+    }
+  }
+}
+
+}  // namespace podaq::runtime_detail::avx512
