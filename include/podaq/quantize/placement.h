@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "podaq/graph/graph.h"
+#include "podaq/graph/steps.h"
+
+namespace podaq {
+
+/// Values that share one set of activation parameters: the inputs and output of a concat, and whatever max-pool or
+/// reshape makes of them.
+struct PlacedQuantizer {
+  std::vector<ValueId> members;   ///< All values under these parameters.
+  std::vector<ValueId> observed;  ///< Those that are observed and rounded; the others hold codes already.
+};
+
+/// Where a network's quantizers stand, and which steps work on codes.
+///
+/// A conv or linear step works on codes if it was chosen. Any other step works on codes if a step that reads its output
+/// does; softmax and batch norms of flat values that follow no linear never do. Every value that a step reads as
+/// codes has a quantizer: at a network input, at the output of a float step, or as the last thing that a conv, linear,
+/// add, mul, affine, clamp, mean or activation step does. Max-pool, reshape, dropout and concat keep their input's.
+/// A value read as codes is rounded once: float readers, too, get the rounded numbers.
+struct Placement {
+  std::vector<bool> on_codes;                            ///< One per step.
+  std::vector<std::optional<std::size_t>> quantizer_of;  ///< One per value: index into `quantizers`.
+  std::vector<PlacedQuantizer> quantizers;
+};
+
+/// Says whether a conv or linear node is to work on codes.
+using LayerChoice = std::function<bool(const Node&)>;
+
+/// Places the quantizers of a float graph with the given steps (see find_steps).
+[[nodiscard]] Placement place_quantizers(const Graph& graph, const std::vector<Step>& steps, const LayerChoice& choose);
+
+/// The values that a step reads: its first node's inputs, then the residual of a fused add.
+[[nodiscard]] std::vector<ValueId> values_read(const Graph& graph, const Step& step);
+
+/// The placement as a table for people: a line per step with its operation, domain and the quantizers it reads and
+/// writes.
+[[nodiscard]] std::string to_text(const Placement& placement, const Graph& graph, const std::vector<Step>& steps);
+
+}  // namespace podaq

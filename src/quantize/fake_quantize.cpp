@@ -1,0 +1,231 @@
+#include "podaq/quantize/fake_quantize.h"
+
+#include <ATen/TensorIterator.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "podaq/core/error.h"
+#include "podaq/core/text.h"
+#include "podaq/numerics/quantize.h"
+
+namespace podaq {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+bool takes_one_pass(const torch::Tensor& x) {
+  return x.device().is_cpu() && x.scalar_type() == torch::kFloat && x.layout() == torch::kStrided;
+}
+
+void quantize_row(const float* __restrict x, float* __restrict y, std::int64_t count, const QParams& q) {
+  const float inverse = 1.0F / q.scale;
+  for (std::int64_t i = 0; i < count; ++i)
+    y[i] = numerics::fake_quantize(x[i], q.scale, inverse, q.zero_point, q.lowest, q.highest);
+}
+
+void pass_gradient_row(const float* __restrict x, const float* __restrict dy, float* __restrict dx, std::int64_t count,
+                       const QParams& q) {
+  const float inverse = 1.0F / q.scale;
+  for (std::int64_t i = 0; i < count; ++i)
+    dx[i] = numerics::fake_quantize_passes_gradient(x[i], inverse, q.zero_point, q.lowest, q.highest) ? dy[i] : 0.0F;
+}
+
+constexpr std::size_t most_operands = 3;
+
+// Runs `row(pointers, count)` on runs of consecutive floats of all operands, on several threads where that pays.
+// LibTorch's iterator puts the operands into storage order, so that dense tensors of any memory format are single runs.
+template <typename Row>
+void for_each_run(at::TensorIterator& iterator, const Row& row) {
+  const auto operands = static_cast<std::size_t>(iterator.ntensors());
+  iterator.for_each([&](char** data, const std::int64_t* strides, std::int64_t count, std::int64_t rows) {
+    const bool is_run =
+        std::all_of(strides, strides + operands, [](std::int64_t stride) { return stride == sizeof(float); });
+    std::array<char*, most_operands> element{};
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::size_t operand = 0; operand < operands; ++operand)
+        element[operand] = data[operand] + r * strides[operands + operand];
+      if (is_run) {
+        row(element.data(), count);
+        continue;
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        row(element.data(), 1);
+        for (std::size_t operand = 0; operand < operands; ++operand) element[operand] += strides[operand];
+      }
+    }
+  });
+}
+
+torch::Tensor quantized(const torch::Tensor& x, const QParams& q) {
+  if (!takes_one_pass(x)) {
+    const double low = static_cast<double>(q.lowest) - q.zero_point;
+    const double high = static_cast<double>(q.highest) - q.zero_point;
+    return x.mul(1.0F / q.scale).nan_to_num(0.0, high, low).clamp(low, high).round().mul(q.scale);
+  }
+  torch::Tensor y = torch::empty_like(x);
+  auto iterator = at::TensorIteratorConfig().add_output(y).add_const_input(x).build();
+  for_each_run(iterator, [&q](char** data, std::int64_t count) {
+    quantize_row(reinterpret_cast<const float*>(data[1]), reinterpret_cast<float*>(data[0]), count, q);
+  });
+  return y;
+}
+
+torch::Tensor passed_gradient(const torch::Tensor& x, const torch::Tensor& dy, const QParams& q) {
+  if (!takes_one_pass(x) || !takes_one_pass(dy)) {
+    const torch::Tensor rounded = x.mul(1.0F / q.scale).round();
+    const auto passes =
+        rounded.ge(q.lowest - q.zero_point).logical_and_(rounded.le(q.highest - q.zero_point));  // false for NaN
+    return torch::where(passes, dy, torch::zeros({}, dy.options()));
+  }
+  torch::Tensor dx = torch::empty_like(x);
+  auto iterator = at::TensorIteratorConfig().add_output(dx).add_const_input(x).add_const_input(dy).build();
+  for_each_run(iterator, [&q](char** data, std::int64_t count) {
+    pass_gradient_row(reinterpret_cast<const float*>(data[1]), reinterpret_cast<const float*>(data[2]),
+                      reinterpret_cast<float*>(data[0]), count, q);
+  });
+  return dx;
+}
+
+QParams channel_parameters(float scale, std::int32_t limit) {
+  return {.scale = scale, .zero_point = 0, .lowest = -limit, .highest = limit};
+}
+
+// Whether each channel is one run of floats, as in row-major and channels-last weights.
+bool has_channel_runs(const torch::Tensor& x) {
+  return takes_one_pass(x) && x.is_non_overlapping_and_dense() && x.numel() > 0 && x.stride(0) * x.size(0) == x.numel();
+}
+
+torch::Tensor column(std::span<const float> values, const torch::Tensor& x) {
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
+  shape[0] = x.size(0);
+  const at::ArrayRef<float> row(values.data(), values.size());
+  return torch::tensor(row, torch::kFloat).reshape(shape).to(x.options());
+}
+
+torch::Tensor inverse_column(std::span<const float> scales, const torch::Tensor& x) {
+  std::vector<float> inverses(scales.size());
+  std::transform(scales.begin(), scales.end(), inverses.begin(), [](float scale) { return 1.0F / scale; });
+  return column(inverses, x);
+}
+
+torch::Tensor quantized_channels(const torch::Tensor& x, std::span<const float> scales, std::int32_t limit) {
+  if (!has_channel_runs(x)) {
+    return x.mul(inverse_column(scales, x))
+        .nan_to_num(0.0, limit, -limit)
+        .clamp(-limit, limit)
+        .round()
+        .mul(column(scales, x));
+  }
+  torch::Tensor y = torch::empty_like(x);
+  const std::int64_t count = x.numel() / x.size(0);
+  for (std::int64_t c = 0; c < x.size(0); ++c)
+    quantize_row(x.const_data_ptr<float>() + c * count, y.data_ptr<float>() + c * count, count,
+                 channel_parameters(scales[static_cast<std::size_t>(c)], limit));
+  return y;
+}
+
+torch::Tensor passed_gradient_channels(const torch::Tensor& x, const torch::Tensor& dy, std::span<const float> scales,
+                                       std::int32_t limit) {
+  if (!has_channel_runs(x) || !takes_one_pass(dy) || dy.strides() != x.strides()) {
+    const torch::Tensor rounded = x.mul(inverse_column(scales, x)).round();
+    return torch::where(rounded.ge(-limit).logical_and_(rounded.le(limit)), dy, torch::zeros({}, dy.options()));
+  }
+  torch::Tensor dx = torch::empty_like(x);
+  const std::int64_t count = x.numel() / x.size(0);
+  for (std::int64_t c = 0; c < x.size(0); ++c)
+    pass_gradient_row(x.const_data_ptr<float>() + c * count, dy.const_data_ptr<float>() + c * count,
+                      dx.data_ptr<float>() + c * count, count,
+                      channel_parameters(scales[static_cast<std::size_t>(c)], limit));
+  return dx;
+}
+
+torch::Tensor rounded_bias(const torch::Tensor& bias, std::span<const float> scales) {
+  torch::Tensor rounded = bias.to(torch::kCPU, torch::kFloat, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  float* values = rounded.data_ptr<float>();
+  for (std::size_t c = 0; c < scales.size(); ++c)
+    values[c] = static_cast<float>(numerics::quantize_bias(values[c], scales[c])) * scales[c];
+  return rounded.to(bias.options());
+}
+
+class FakeQuantize : public torch::autograd::Function<FakeQuantize> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const QParams& q) {
+    context->save_for_backward({x});
+    context->saved_data["scale"] = static_cast<double>(q.scale);
+    context->saved_data["codes"] = std::vector<std::int64_t>{q.zero_point, q.lowest, q.highest};
+    return quantized(x, q);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const std::vector<std::int64_t> codes = context->saved_data["codes"].toIntVector();
+    const QParams q{.scale = static_cast<float>(context->saved_data["scale"].toDouble()),
+                    .zero_point = static_cast<std::int32_t>(codes[0]),
+                    .lowest = static_cast<std::int32_t>(codes[1]),
+                    .highest = static_cast<std::int32_t>(codes[2])};
+    return {passed_gradient(context->get_saved_variables()[0], gradients[0], q), Variable()};
+  }
+};
+
+class FakeQuantizeChannels : public torch::autograd::Function<FakeQuantizeChannels> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const std::vector<float>& scales,
+                               std::int32_t limit) {
+    context->save_for_backward({x});
+    context->saved_data["scales"] = std::vector<double>(scales.begin(), scales.end());
+    context->saved_data["limit"] = static_cast<std::int64_t>(limit);
+    return quantized_channels(x, scales, limit);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const std::vector<double> saved = context->saved_data["scales"].toDoubleVector();
+    const std::vector<float> scales(saved.begin(), saved.end());
+    const auto limit = static_cast<std::int32_t>(context->saved_data["limit"].toInt());
+    return {passed_gradient_channels(context->get_saved_variables()[0], gradients[0], scales, limit), Variable(),
+            Variable()};
+  }
+};
+
+class FakeQuantizeBias : public torch::autograd::Function<FakeQuantizeBias> {
+ public:
+  static torch::Tensor forward(AutogradContext* /*context*/, const torch::Tensor& bias,
+                               const std::vector<float>& scales) {
+    return rounded_bias(bias, scales);
+  }
+
+  static variable_list backward(AutogradContext* /*context*/, const variable_list& gradients) {
+    return {gradients[0], Variable()};
+  }
+};
+
+std::vector<float> one_per_channel(const torch::Tensor& x, std::span<const float> scales) {
+  if (x.dim() < 1 || x.size(0) != static_cast<std::int64_t>(scales.size()))
+    throw Error(ErrorCode::invalid_argument,
+                concat("fake quantization per channel: ", scales.size(), " scales for a tensor of ",
+                       x.dim() < 1 ? 0 : x.size(0), " channels; give one scale per channel"));
+  return {scales.begin(), scales.end()};
+}
+
+}  // namespace
+
+torch::Tensor fake_quantize(const torch::Tensor& x, const QParams& q) {
+  return FakeQuantize::apply(x, q);
+}
+
+torch::Tensor fake_quantize_channels(const torch::Tensor& x, std::span<const float> scales, std::int32_t limit) {
+  return FakeQuantizeChannels::apply(x, one_per_channel(x, scales), limit);
+}
+
+torch::Tensor fake_quantize_bias(const torch::Tensor& bias, std::span<const float> scales) {
+  return FakeQuantizeBias::apply(bias, one_per_channel(bias, scales));
+}
+
+}  // namespace podaq

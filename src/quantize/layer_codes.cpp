@@ -1,0 +1,93 @@
+#include "podaq/quantize/layer_codes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+
+#include "podaq/core/error.h"
+#include "podaq/core/text.h"
+#include "podaq/numerics/choose_qparams.h"
+#include "podaq/numerics/quantize.h"
+
+namespace podaq {
+namespace {
+
+void require_finite(const std::string& layer, std::string_view what, std::span<const float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      throw Error(
+          ErrorCode::invalid_argument,
+          concat("layer '", layer, "': the ", what, " at index ", i,
+                 " is not finite after batch-norm folding; the training has diverged, lower its learning rate"));
+}
+
+void require_safe_accumulator(const std::string& layer, std::size_t channel, std::span<const std::int8_t> codes,
+                              std::int64_t bias_code) {
+  constexpr std::int64_t largest_activation = 255;
+  std::int64_t sum = 0;
+  for (const std::int8_t code : codes) sum += std::abs(static_cast<int>(code));
+  const std::int64_t reach = sum * largest_activation + std::abs(bias_code);
+  if (reach >= std::int64_t{1} << 31)
+    throw Error(ErrorCode::invalid_argument,
+                concat("layer '", layer, "', channel ", channel, ": the int32 accumulator could reach ", reach,
+                       ", which overflows; prune the layer, give it fewer weight bits, or keep it float "
+                       "(quantize.float_layers)"));
+}
+
+}  // namespace
+
+std::vector<float> largest_magnitudes(std::span<const float> weights, std::size_t channels) {
+  std::vector<float> largest(channels, 0.0F);
+  const std::size_t count = channels == 0 ? 0 : weights.size() / channels;
+  for (std::size_t c = 0; c < channels; ++c) {
+    float channel_largest = 0.0F;
+    for (const float weight : weights.subspan(c * count, count)) {
+      const float magnitude = std::abs(weight);
+      channel_largest = magnitude > channel_largest ? magnitude : channel_largest;
+    }
+    largest[c] = channel_largest;
+  }
+  return largest;
+}
+
+std::vector<float> choose_weight_scales(std::span<const float> largest, std::span<const float> bias, int bits,
+                                        const QParams& input) {
+  std::vector<float> scales(largest.size());
+  for (std::size_t c = 0; c < largest.size(); ++c)
+    scales[c] = numerics::choose_weight_scale(largest[c], bits, bias.empty() ? 0.0F : bias[c], input.scale);
+  return scales;
+}
+
+LayerCodes encode_layer(const std::string& layer, const Tensor& weight, const Tensor* bias, int bits,
+                        const QParams& input) {
+  const std::span<const float> weights = elements<float>(weight);
+  const std::span<const float> biases = bias == nullptr ? std::span<const float>() : elements<float>(*bias);
+  require_finite(layer, "weight", weights);
+  require_finite(layer, "bias", biases);
+
+  const auto channels = static_cast<std::size_t>(weight.shape.at(0));
+  const std::int32_t limit = numerics::weight_code_limit(bits);
+  const std::vector<float> scales = choose_weight_scales(largest_magnitudes(weights, channels), biases, bits, input);
+  const std::size_t count = channels == 0 ? 0 : weights.size() / channels;
+
+  std::vector<std::int8_t> codes(weights.size());
+  std::vector<std::int32_t> bias_codes(biases.size());
+  for (std::size_t c = 0; c < channels; ++c) {
+    const QParams q{.scale = scales[c], .zero_point = 0, .lowest = -limit, .highest = limit};
+    for (std::size_t i = c * count; i < (c + 1) * count; ++i)
+      codes[i] = static_cast<std::int8_t>(numerics::quantize(weights[i], q));
+    if (!biases.empty())
+      bias_codes[c] = numerics::quantize_bias(biases[c], numerics::accumulator_scale(input.scale, scales[c]));
+    require_safe_accumulator(layer, c, std::span(codes).subspan(c * count, count), biases.empty() ? 0 : bias_codes[c]);
+  }
+
+  LayerCodes result;
+  result.weight = make_tensor<std::int8_t>(DType::s8, weight.shape, codes);
+  result.weight.scales = scales;
+  result.weight.bits = bits;
+  if (bias != nullptr) result.bias = make_tensor<std::int32_t>(DType::i32, bias->shape, bias_codes);
+  return result;
+}
+
+}  // namespace podaq
