@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -77,9 +78,29 @@ class GraphModule : public torch::nn::Module {
       const std::optional<torch::Device>& device = std::nullopt) const override;
 
  private:
+  /// What the forward pass knows beforehand about the node of the same index.
+  struct NodePlan {
+    std::vector<torch::Tensor> tensors;      ///< In the node's order; undefined where absent.
+    std::optional<std::size_t> starts_step;  ///< The step that begins here.
+    bool folds_away = false;                 ///< A batch norm that its step's conv or linear can take over.
+    std::optional<std::size_t> owned_input;  ///< The input whose memory nobody else needs.
+    std::vector<ValueId> last_uses;          ///< Values that no later node reads.
+  };
+
+  void register_tensors(const std::map<std::string, torch::Tensor>& parameters,
+                        const std::map<std::string, torch::Tensor>& buffers);
+  void plan_nodes();
+  [[nodiscard]] bool statistics_are_fixed() const { return !is_training() || batch_norms_frozen_; }
+  [[nodiscard]] torch::Tensor checked_input(std::size_t index, const torch::Tensor& input) const;
+  [[nodiscard]] torch::Tensor run(std::size_t node, const std::vector<torch::Tensor>& values) const;
+  [[nodiscard]] torch::Tensor run_batch_norm(std::size_t node, const torch::Tensor& input) const;
+  [[nodiscard]] LayerParameters parameters_of_step(const Step& step) const;
+  [[nodiscard]] torch::Tensor with_hook(ValueId value, const torch::Tensor& tensor) const;
+
   Graph graph_;
   std::vector<Step> steps_;
   std::map<std::string, torch::Tensor> tensors_;
+  std::vector<NodePlan> plans_;
   std::map<ValueId, ParameterHook> parameter_hooks_;
   std::map<ValueId, ValueHook> value_hooks_;
   bool batch_norms_frozen_ = false;
