@@ -77,10 +77,18 @@ void run_rearrange(const Packed& packed, const Operands& operands) {
     return;
   }
   // Only codes, single bytes, are ever stored with channels last.
-  for (std::size_t sample = 0; sample < operands.batch; ++sample)
-    for (std::size_t i = 0; i < rearrange.size; ++i)
-      operands.output[sample * bytes + offset_of(i, rearrange.output_positions, rearrange.output)] =
-          operands.inputs[0][sample * bytes + offset_of(i, rearrange.input_positions, rearrange.input)];
+  const std::size_t channels = rearrange.size / rearrange.input_positions;
+  for (std::size_t sample = 0; sample < operands.batch; ++sample) {
+    const std::byte* input = operands.inputs[0] + sample * bytes;
+    std::byte* output = operands.output + sample * bytes;
+    std::size_t index = 0;
+    for (std::size_t channel = 0; channel < channels; ++channel)
+      for (std::size_t position = 0; position < rearrange.input_positions; ++position, ++index) {
+        const bool row_major = rearrange.output_positions == 1 || rearrange.output.position == 1;
+        output[row_major ? index : offset_of(index, rearrange.output_positions, rearrange.output)] =
+            input[channel * rearrange.input.channel + position * rearrange.input.position];
+      }
+  }
 }
 
 }  // namespace

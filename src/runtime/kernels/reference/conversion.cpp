@@ -30,6 +30,15 @@ namespace reference {
 
 namespace {
 
+// Calls convert(input offset, output offset) for each element of a sample.
+template <typename Convert>
+void for_each_element(const Conversion& conversion, Convert convert) {
+  for (std::size_t channel = 0; channel < conversion.channels; ++channel)
+    for (std::size_t position = 0; position < conversion.positions; ++position)
+      convert(channel * conversion.input.channel + position * conversion.input.position,
+              channel * conversion.output.channel + position * conversion.output.position);
+}
+
 void run_quantize(const Packed& packed, const Operands& operands) {
   const auto& conversion = std::get<Conversion>(packed);
   const std::size_t size = conversion.channels * conversion.positions;
@@ -38,10 +47,10 @@ void run_quantize(const Packed& packed, const Operands& operands) {
   for (std::size_t sample = 0; sample < operands.batch; ++sample) {
     const float* input = as<float>(operands.inputs[0]) + sample * size;
     std::uint8_t* output = as<std::uint8_t>(operands.output) + sample * size;
-    for (std::size_t i = 0; i < size; ++i)
-      output[offset_of(i, conversion.positions, conversion.output)] =
-          static_cast<std::uint8_t>(numerics::quantize(input[offset_of(i, conversion.positions, conversion.input)],
-                                                       inverse_scale, q.zero_point, q.lowest, q.highest));
+    for_each_element(conversion, [&](std::size_t from, std::size_t to) {
+      output[to] =
+          static_cast<std::uint8_t>(numerics::quantize(input[from], inverse_scale, q.zero_point, q.lowest, q.highest));
+    });
   }
 }
 
@@ -51,9 +60,9 @@ void run_dequantize(const Packed& packed, const Operands& operands) {
   for (std::size_t sample = 0; sample < operands.batch; ++sample) {
     const std::uint8_t* input = as<std::uint8_t>(operands.inputs[0]) + sample * size;
     float* output = as<float>(operands.output) + sample * size;
-    for (std::size_t i = 0; i < size; ++i)
-      output[offset_of(i, conversion.positions, conversion.output)] =
-          numerics::dequantize(input[offset_of(i, conversion.positions, conversion.input)], conversion.qparams);
+    for_each_element(conversion, [&](std::size_t from, std::size_t to) {
+      output[to] = numerics::dequantize(input[from], conversion.qparams);
+    });
   }
 }
 
