@@ -165,14 +165,15 @@ void code_codes(Coder& coder, std::span<std::byte> codes, const StreamShape& sha
 
 // ---- bytes --------------------------------------------------------------------------------------------------------
 
-template <typename Coder, std::size_t inputs>
-std::byte code_byte(Coder& coder, Mixer<inputs>& mixer, std::byte value, std::size_t set,
-                    const std::array<ContextCell*, inputs>& trees) {
+// Codes a byte bit by bit from the top. `cell_of(context, node)` is the cell of a context for the bits so far, which
+// are `node` with a leading one.
+template <std::size_t contexts, typename Coder, typename CellOf>
+std::byte code_byte(Coder& coder, Mixer<contexts>& mixer, std::byte value, std::size_t set, CellOf cell_of) {
   const auto target = std::to_integer<unsigned>(value);
   unsigned node = 1;
   for (int bit = 7; bit >= 0; --bit) {
-    std::array<ContextCell*, inputs> cells = trees;
-    for (ContextCell*& cell : cells) cell += node;
+    std::array<ContextCell*, contexts> cells{};
+    for (std::size_t context = 0; context < contexts; ++context) cells[context] = &cell_of(context, node);
     node = (node << 1) | (mixer.code(coder, ((target >> bit) & 1) != 0, cells, set) ? 1U : 0U);
   }
   return static_cast<std::byte>(node & 0xFF);
@@ -193,39 +194,86 @@ void code_words(Coder& coder, std::span<std::byte> words, const StreamShape& /*s
       const std::array<ContextCell*, 3> trees = {&place_cells[place * tree],
                                                  &above_cells[(place * tree + above) * tree],
                                                  &before_cells[(place * tree + before) * tree]};
+      const auto cell_of = [&](std::size_t context, unsigned node) -> ContextCell& { return trees[context][node]; };
       std::byte& byte = words[word + place];
-      byte = code_byte(coder, mixer, byte, place, trees);
+      byte = code_byte<3>(coder, mixer, byte, place, cell_of);
       above = std::to_integer<std::size_t>(byte);
     }
   }
 }
 
-// Bytes of tables: contexts are what came before, near and one or two words back.
+// Where the last bytes stood before, and so which byte followed them then.
+class MatchFinder {
+ public:
+  explicit MatchFinder(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  // Call once the byte before `position` is known.
+  void move_to(std::size_t position) {
+    if (length_ > 0 && bytes_[match_] == bytes_[position - 1]) {
+      ++length_;
+      ++match_;
+    } else {
+      length_ = 0;
+    }
+    if (position < shortest) return;
+    std::uint32_t hash = 0;
+    for (std::size_t i = position - shortest; i < position; ++i)
+      hash = (hash + std::to_integer<std::uint32_t>(bytes_[i]) + 1) * 0x2F0B4C47U;
+    std::size_t& last = last_seen_[hash >> 22];
+    if (length_ == 0 && last > 0) {
+      match_ = last;
+      while (length_ < 32 && length_ < match_ && bytes_[match_ - 1 - length_] == bytes_[position - 1 - length_])
+        ++length_;
+    }
+    last = position;
+  }
+
+  // How many bytes before agree, in 8 steps; 0: nothing is expected.
+  [[nodiscard]] std::size_t confidence() const {
+    return length_ < 16 ? (length_ + 3) / 4 : length_ < 32 ? 5 : length_ < 64 ? 6 : 7;
+  }
+  [[nodiscard]] unsigned expected() const { return length_ == 0 ? 0 : std::to_integer<unsigned>(bytes_[match_]); }
+
+ private:
+  static constexpr std::size_t shortest = 4;
+
+  std::span<const std::byte> bytes_;
+  std::size_t match_ = 0;
+  std::size_t length_ = 0;
+  std::array<std::size_t, 1024> last_seen_{};
+};
+
+// Bytes of tables: contexts are what came before, near and one or two words back, and what followed the last time.
 template <typename Coder>
 void code_bytes(Coder& coder, std::span<std::byte> bytes, const StreamShape& /*shape*/) {
-  constexpr std::size_t tree = 256;
-  constexpr std::size_t hashed_trees = std::size_t{1} << 10;
   constexpr std::size_t contexts = 7;
-  Mixer<contexts> mixer(4, 60);
-  std::vector<Cells> cells(contexts, Cells(hashed_trees * tree));
+  constexpr int cell_bits = 16;
+  Mixer<contexts> mixer(8, 60, 1 << 13);
+  std::vector<Cells> cells(contexts, Cells(std::size_t{1} << cell_bits));
+  MatchFinder matches(bytes);
   const auto back = [&](std::size_t position, std::size_t distance) {
     return position < distance ? 0U : std::to_integer<std::uint32_t>(bytes[position - distance]);
   };
   for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i > 0) matches.move_to(i);
     const auto place = static_cast<std::uint32_t>(i % 4);
+    const auto confidence = static_cast<std::uint32_t>(matches.confidence());
     const std::uint32_t last1 = back(i, 1);
     const std::uint32_t last2 = last1 | back(i, 2) << 8;
     const std::uint32_t last3 = last2 | back(i, 3) << 16;
-    const std::uint32_t last4 = last3 | back(i, 4) << 24;
-    const std::uint32_t last6 = last4 * 0x2545F491U + (back(i, 5) | back(i, 6) << 8);
-    const std::array<std::uint32_t, contexts> keys = {
-        place, last1, last2, last3, last4, last6, place | back(i, 4) << 2 | back(i, 8) << 10};
-    std::array<ContextCell*, contexts> trees{};
-    for (std::size_t k = 0; k < contexts; ++k) {
-      const std::uint32_t hash = (keys[k] + static_cast<std::uint32_t>(k)) * 0x9E3779B1U;
-      trees[k] = &cells[k][(hash >> 22) * tree];
-    }
-    bytes[i] = code_byte(coder, mixer, bytes[i], place, trees);
+    const std::uint32_t last5 = (last3 | back(i, 4) << 24) * 0x2545F491U + back(i, 5);
+    const std::array<std::uint32_t, contexts> keys = {place,
+                                                      last1,
+                                                      last2,
+                                                      last3 | place << 24,
+                                                      last5,
+                                                      matches.expected() << 4 | confidence,
+                                                      place | back(i, 4) << 2 | back(i, 8) << 10};
+    const auto cell_of = [&](std::size_t context, unsigned node) -> ContextCell& {
+      const std::uint32_t hash = (keys[context] * 0x9E3779B1U ^ node) * 0x85EBCA6BU;
+      return cells[context][hash >> (32 - cell_bits)];
+    };
+    bytes[i] = code_byte<contexts>(coder, mixer, bytes[i], confidence, cell_of);
   }
 }
 

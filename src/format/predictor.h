@@ -88,7 +88,8 @@ struct ContextCell {
 template <std::size_t inputs>
 class Mixer {
  public:
-  Mixer(std::size_t sets, std::uint8_t observation_limit) : limit_(observation_limit), weights_(sets, initial()) {}
+  Mixer(std::size_t sets, std::uint8_t observation_limit, int learning_divisor = 1 << 15)
+      : limit_(observation_limit), learning_divisor_(learning_divisor), weights_(sets, initial()) {}
 
   // Predicts a bit from the cells, codes it, and teaches cells and weights what it was.
   template <typename Coder>
@@ -111,13 +112,12 @@ class Mixer {
     bit = coder.code(bit, one);
     const int error = (bit ? 65535 : 0) - static_cast<int>(one);
     for (std::size_t i = 0; i <= inputs; ++i)
-      weights[i] = std::clamp(weights[i] + error * evidence[i] / learning_divisor, -largest_weight, largest_weight);
+      weights[i] = std::clamp(weights[i] + error * evidence[i] / learning_divisor_, -largest_weight, largest_weight);
     for (ContextCell* cell : cells) cell->observe(bit, limit_);
     return bit;
   }
 
  private:
-  static constexpr int learning_divisor = 1 << 13;
   static constexpr int largest_weight = 1 << 24;
 
   static std::array<int, inputs + 1> initial() {
@@ -127,6 +127,7 @@ class Mixer {
   }
 
   std::uint8_t limit_;
+  int learning_divisor_;
   std::vector<std::array<int, inputs + 1>> weights_;
 };
 
