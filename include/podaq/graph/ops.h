@@ -47,20 +47,23 @@ struct Linear {
 };
 
 /// y = (x - mean) / sqrt(variance + epsilon) * weight + bias per channel (dimension 0). Tensors: weight, bias (either
-/// may be absent), running_mean, running_var, and num_batches_tracked (absent where the module has none).
+/// may be absent), running_mean, running_var, and num_batches_tracked (i32 of shape {}; absent where the module has
+/// none).
 struct BatchNorm {
   double epsilon = 1e-5;
   std::optional<double> momentum = 0.1;  ///< None: cumulative average.
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 
-/// Largest element of each window; padding never wins. `pads_end` may exceed `pads_begin` (a module's ceil mode).
+/// Largest element of each window; padding never wins, so pads are smaller than the window. `pads_end` may exceed
+/// `pads_begin` (a module's ceil mode).
 struct MaxPool {
   std::vector<std::int64_t> kernel, stride, pads_begin, pads_end, dilation;
   friend bool operator==(const MaxPool&, const MaxPool&) = default;
 };
 
-/// Mean of each window. Padding counts as zeros when `count_padding`, else it is left out of the count.
+/// Mean of each window, its row-major sum divided by the count. Padding counts as zeros when `count_padding`, else it
+/// is left out of the count.
 struct AvgPool {
   std::vector<std::int64_t> kernel, stride, pads_begin, pads_end;
   bool count_padding = true;
@@ -75,7 +78,7 @@ struct AdaptivePool {
   friend bool operator==(const AdaptivePool&, const AdaptivePool&) = default;
 };
 
-/// Mean over all spatial dimensions: {C, ...} -> {C}.
+/// Mean over all spatial dimensions, their row-major sum divided by the count: {C, ...} -> {C}.
 struct GlobalMean {
   friend bool operator==(const GlobalMean&, const GlobalMean&) = default;
 };

@@ -23,7 +23,9 @@ struct Step {
 
 /// Splits a float graph into steps, in execution order (a step stands where its last node stands).
 /// A node joins a step only if nobody else reads the value between, and that value is no output of the graph. An add
-/// fuses with the operand whose step comes last, when that step is a conv or linear without a clamp.
+/// fuses with the operand whose step comes last, when that step is a conv or linear without a clamp. A batch norm joins
+/// a conv, or a linear of a single row, that directly precedes it. Dropouts between nodes of a step belong to it; one
+/// after its last node is a step of its own.
 [[nodiscard]] std::vector<Step> find_steps(const Graph& graph);
 
 }  // namespace podaq
