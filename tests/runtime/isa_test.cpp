@@ -98,7 +98,7 @@ TEST(Isa, AnotherWordIsRefusedWithTheAllowedOnes) {
 TEST(Isa, TheEnvironmentVariableForcesTheSetOfNewModels) {
   const Graph graph = random_integer_graph(5);
   for (const Isa isa : runnable_isas()) {
-    const ForcedIsa forced(std::string(runtime_detail::name_of(isa)).c_str());
+    const ForcedIsa forced(std::string(name_of(isa)).c_str());
     EXPECT_EQ(selected_isa(), isa);
     EXPECT_EQ(Model(graph).isa(), isa);
   }
