@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct ShapeCase {
   std::vector<Shape> inputs;
   std::vector<Shape> tensors;  // an empty entry is an absent tensor
   Shape output;
+
+  friend void PrintTo(const ShapeCase& example, std::ostream* out) { *out << example.what; }
 };
 
 Shape infer(const ShapeCase& example) {

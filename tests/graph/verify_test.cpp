@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <limits>
+#include <ostream>
 #include <string>
 
 #include "podaq/core/error.h"
@@ -63,6 +64,8 @@ struct Breakage {
   bool on_codes;
   std::function<void(Graph&)> apply;
   std::string offender;  // what the error must name
+
+  friend void PrintTo(const Breakage& example, std::ostream* out) { *out << example.what; }
 };
 
 void expect_refused(const Graph& graph, const std::string& offender) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <ostream>
 
 #include "podaq/numerics/activations.h"
 
@@ -166,6 +167,10 @@ struct ActivationCase {
   ActivationKind kind;
   float alpha;
   double (*exact)(double x, double alpha);
+
+  friend void PrintTo(const ActivationCase& example, std::ostream* out) {
+    *out << "activation " << static_cast<int>(example.kind);
+  }
 };
 
 class ActivationFormula : public testing::TestWithParam<ActivationCase> {};
