@@ -8,14 +8,6 @@
 
 namespace podaq {
 
-namespace runtime_detail {
-
-namespace {
-
-constexpr std::array widest_first = {Isa::avx512, Isa::avxvnni, Isa::avx2, Isa::reference};
-
-}  // namespace
-
 std::string_view name_of(Isa isa) {
   switch (isa) {
     case Isa::reference:
@@ -29,6 +21,14 @@ std::string_view name_of(Isa isa) {
   }
   return "?";
 }
+
+namespace runtime_detail {
+
+namespace {
+
+constexpr std::array widest_first = {Isa::avx512, Isa::avxvnni, Isa::avx2, Isa::reference};
+
+}  // namespace
 
 std::string_view missing_feature(Isa isa, const CpuFeatures& features) {
   if (isa == Isa::reference) return {};

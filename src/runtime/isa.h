@@ -7,9 +7,6 @@
 
 namespace podaq::runtime_detail {
 
-/// The name of an instruction set, as PODAQ_FORCE_ISA spells it.
-[[nodiscard]] std::string_view name_of(Isa isa);
-
 /// The first feature that `isa` needs and `features` lacks; empty where it can run.
 [[nodiscard]] std::string_view missing_feature(Isa isa, const CpuFeatures& features);
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "podaq/format/file.h"
@@ -20,6 +21,9 @@ enum class Isa : unsigned char {
   avxvnni,
   avx512,  ///< AVX-512 F, BW, DQ, VL and VNNI.
 };
+
+/// The name of an instruction set, as PODAQ_FORCE_ISA spells it.
+[[nodiscard]] std::string_view name_of(Isa isa);
 
 /// The instruction set used by new models: the widest that the CPU and the operating system support, or the one named
 /// by the environment variable PODAQ_FORCE_ISA (reference | avx2 | avxvnni | avx512). Throws Error(unsupported) naming
