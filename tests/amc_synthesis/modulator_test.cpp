@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,6 +54,8 @@ struct LinearCase {
   Modulation modulation;
   modulation_scheme scheme;
   std::string name;
+
+  friend void PrintTo(const LinearCase& linear_case, std::ostream* out) { *out << linear_case.name; }
 };
 
 class LinearModulation : public testing::TestWithParam<LinearCase> {};

@@ -14,9 +14,21 @@ double sinc(double x) {
   return x == 0 ? 1.0 : std::sin(pi * x) / (pi * x);
 }
 
+/// The modified Bessel function I₀ by its power series. std::cyl_bessel_i would do, were it not for lgamma, which
+/// writes a global that all threads share.
+double bessel_i0(double x) {
+  double sum = 1;
+  double term = 1;
+  for (int k = 1; term > 1e-16 * sum; ++k) {
+    term *= (x / 2 / k) * (x / 2 / k);
+    sum += term;
+  }
+  return sum;
+}
+
 double kaiser_window(double position, double shape) {
   const double inside = std::max(0.0, 1 - position * position);
-  return std::cyl_bessel_i(0.0, shape * std::sqrt(inside)) / std::cyl_bessel_i(0.0, shape);
+  return bessel_i0(shape * std::sqrt(inside)) / bessel_i0(shape);
 }
 
 /// Folds a value into [−limit, limit] as two mirrors there would.
