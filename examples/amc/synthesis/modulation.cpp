@@ -4,8 +4,6 @@ namespace podaq::amc {
 
 namespace {
 
-// AM-SSB is single-sideband with suppressed carrier, the form in use on the air. The original's AM-SSB frames hold
-// noise alone, because of a slip in its generator; those of this set hold the signal.
 constexpr NamedModulation classes_of_2016[] = {
     {"8PSK", Modulation::psk8}, {"AM-DSB", Modulation::am_dsb_wc}, {"AM-SSB", Modulation::am_ssb_sc},
     {"BPSK", Modulation::bpsk}, {"CPFSK", Modulation::cpfsk},      {"GFSK", Modulation::gfsk},

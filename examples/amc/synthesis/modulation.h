@@ -43,7 +43,11 @@ struct NamedModulation {
   Modulation modulation;
 };
 
-/// The class lists of the two RadioML data sets.
+/// The class lists of the two RadioML data sets. Three things differ from the sets themselves, all on the side of
+/// truth: AM-SSB of 2016.10A holds a signal (suppressed carrier, upper sideband), where the original's frames hold
+/// noise alone; the SNR label is the frame's true ratio in dB (see `Synthesizer::frame`), where the original took
+/// 10^(−snr/10) for the noise's amplitude; and the analog message is noise shaped like speech, where the original
+/// played a recording.
 enum class ClassSet {
   radioml2016,  ///< 11 classes of 2016.10A, in the order of their names.
   radioml2018,  ///< 24 classes of 2018.01A, in the true order of its one-hot columns (the shipped classes.txt is
