@@ -38,9 +38,10 @@ def without_libtorch(path):
 
 def private_kernels(objects):
     """A weak symbol may be the copy that the linker keeps for everyone, wider instructions included."""
-    for path in objects.split(";"):
-        if not any(folder in path for folder in ISA_FOLDERS):
-            continue
+    kernels = [path for path in objects.split(";") if any(folder in path for folder in ISA_FOLDERS)]
+    if not kernels:
+        yield f"none of the objects lies in {' or '.join(ISA_FOLDERS)}"
+    for path in kernels:
         for line in output_of("nm", "--demangle", "--defined-only", path).splitlines():
             _, kind, name = line.split(maxsplit=2)
             if kind in "WVu" and not name.startswith("DW.ref."):  # DW.ref.*: a pointer for exception tables, no code
