@@ -14,29 +14,19 @@
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
 #include "podaq/numerics/quantize.h"
+#include "quantize/fake_quantize_rows.h"
 
 namespace podaq {
 namespace {
 
+using quantize_detail::fake_quantize_row;
+using quantize_detail::pass_gradient_row;
 using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
 bool takes_one_pass(const torch::Tensor& x) {
   return x.device().is_cpu() && x.scalar_type() == torch::kFloat && x.layout() == torch::kStrided;
-}
-
-void quantize_row(const float* __restrict x, float* __restrict y, std::int64_t count, const QParams& q) {
-  const float inverse = 1.0F / q.scale;
-  for (std::int64_t i = 0; i < count; ++i)
-    y[i] = numerics::fake_quantize(x[i], q.scale, inverse, q.zero_point, q.lowest, q.highest);
-}
-
-void pass_gradient_row(const float* __restrict x, const float* __restrict dy, float* __restrict dx, std::int64_t count,
-                       const QParams& q) {
-  const float inverse = 1.0F / q.scale;
-  for (std::int64_t i = 0; i < count; ++i)
-    dx[i] = numerics::fake_quantize_passes_gradient(x[i], inverse, q.zero_point, q.lowest, q.highest) ? dy[i] : 0.0F;
 }
 
 constexpr std::size_t most_operands = 3;
@@ -74,7 +64,7 @@ torch::Tensor quantized(const torch::Tensor& x, const QParams& q) {
   torch::Tensor y = torch::empty_like(x);
   auto iterator = at::TensorIteratorConfig().add_output(y).add_const_input(x).build();
   for_each_run(iterator, [&q](char** data, std::int64_t count) {
-    quantize_row(reinterpret_cast<const float*>(data[1]), reinterpret_cast<float*>(data[0]), count, q);
+    fake_quantize_row(reinterpret_cast<const float*>(data[1]), reinterpret_cast<float*>(data[0]), count, q);
   });
   return y;
 }
@@ -128,8 +118,8 @@ torch::Tensor quantized_channels(const torch::Tensor& x, std::span<const float> 
   torch::Tensor y = torch::empty_like(x);
   const std::int64_t count = x.numel() / x.size(0);
   for (std::int64_t c = 0; c < x.size(0); ++c)
-    quantize_row(x.const_data_ptr<float>() + c * count, y.data_ptr<float>() + c * count, count,
-                 channel_parameters(scales[static_cast<std::size_t>(c)], limit));
+    fake_quantize_row(x.const_data_ptr<float>() + c * count, y.data_ptr<float>() + c * count, count,
+                      channel_parameters(scales[static_cast<std::size_t>(c)], limit));
   return y;
 }
 

@@ -42,8 +42,9 @@ Domains find_domains(const Graph& graph, const std::vector<Step>& steps, const L
                   .value_read_as_codes = std::vector<bool>(graph.values.size())};
   for (std::size_t i = steps.size(); i-- > 0;) {
     const Node& node = graph.nodes[steps[i].node];
-    const bool on_codes =
-        has_weights(node.op) ? choose(node) : !is_always_float(graph, node) && domains.value_read_as_codes[steps[i].output];
+    const bool on_codes = has_weights(node.op)
+                              ? choose(node)
+                              : !is_always_float(graph, node) && domains.value_read_as_codes[steps[i].output];
     domains.step_on_codes[i] = on_codes;
     if (!on_codes) continue;
     for (const ValueId value : values_read(graph, steps[i])) domains.value_read_as_codes[value] = true;
