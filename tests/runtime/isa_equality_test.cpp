@@ -19,8 +19,7 @@ void expect_same_everywhere(const Graph& graph, std::uint64_t seed) {
       const Model model(graph, {.read = {}, .isa = isa});
       for (const std::size_t max_batch : {std::size_t{1}, std::size_t{2}, std::size_t{64}, std::size_t{100}})
         EXPECT_TRUE(same_bits(run_model(model, inputs, batch, max_batch), expected))
-            << "seed " << seed << " batch " << batch << " max_batch " << max_batch << " isa "
-            << name_of(isa) << "\n"
+            << "seed " << seed << " batch " << batch << " max_batch " << max_batch << " isa " << name_of(isa) << "\n"
             << kernel_names(model);
     }
   }
