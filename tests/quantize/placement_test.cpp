@@ -1,0 +1,114 @@
+#include "podaq/quantize/placement.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "compress/network_builder.h"
+
+namespace podaq {
+namespace {
+
+using test::NetworkBuilder;
+
+const LayerChoice every_layer = [](const Node&) { return true; };
+
+struct Placed {
+  std::shared_ptr<GraphModule> model;
+  Placement placement;
+
+  Placed(std::shared_ptr<GraphModule> network, const LayerChoice& choose)
+      : model(std::move(network)), placement(place_quantizers(model->graph(), model->steps(), choose)) {}
+
+  [[nodiscard]] std::optional<std::size_t> at(const std::string& value) const {
+    for (ValueId id = 0; id < model->graph().values.size(); ++id)
+      if (model->graph().values[id].name == value) return placement.quantizer_of[id];
+    throw std::logic_error("no value " + value);
+  }
+
+  [[nodiscard]] std::vector<std::string> observed() const {
+    std::vector<std::string> names;
+    for (const PlacedQuantizer& quantizer : placement.quantizers)
+      for (const ValueId value : quantizer.observed) names.push_back(model->graph().values[value].name);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+};
+
+MaxPool pool() {
+  return {.kernel = {2}, .stride = {2}, .pads_begin = {0}, .pads_end = {0}, .dilation = {1}};
+}
+
+TEST(Placement, PutsOneQuantizerAtInputAndStepOutputsAndNoneAtNetworkOutputs) {
+  const Placed placed(test::small_classifier(), every_layer);
+  EXPECT_EQ(placed.observed(), (std::vector<std::string>{"input", "mean.out", "relu0.out", "relu1.out"}));
+  EXPECT_EQ(placed.at("pool0.out"), placed.at("relu0.out"));
+  EXPECT_EQ(placed.at("classifier.out"), std::nullopt);
+  EXPECT_EQ(placed.at("conv0.out"), std::nullopt);
+}
+
+TEST(Placement, LetsConcatInputsShareAQuantizerThatTheOutputKeeps) {
+  NetworkBuilder net;
+  const ValueId x = net.input("input", {2, 8});
+  const ValueId a = net.relu(net.conv(x, "a", 3, 3), "relu_a");
+  const ValueId b = net.apply(pool(), "pool_b", {net.relu(net.conv(x, "b", 3, 3), "relu_b")});
+  const ValueId half = net.apply(pool(), "pool_a", {a});
+  const ValueId joined = net.apply(Concat{.axis = 0}, "joined", {half, b});
+  const Placed placed(net.build({net.conv(joined, "last", 2, 1)}), every_layer);
+  for (const char* value : {"relu_a.out", "relu_b.out", "pool_a.out", "pool_b.out"})
+    EXPECT_EQ(placed.at(value), placed.at("joined.out")) << value;
+  EXPECT_NE(placed.at("input"), placed.at("joined.out"));
+  EXPECT_EQ(placed.observed(), (std::vector<std::string>{"input", "relu_a.out", "relu_b.out"}));
+}
+
+TEST(Placement, QuantizesTheOtherBranchOfAFusedAddOnly) {
+  NetworkBuilder net;
+  const ValueId x = net.input("input", {2, 8});
+  const ValueId shortcut = net.relu(net.conv(x, "first", 2, 3), "relu1");
+  const ValueId sum = net.apply(Add{}, "sum", {net.conv(shortcut, "second", 2, 3), shortcut});
+  const ValueId y = net.relu(sum, "relu2");
+  const Placed placed(net.build({net.conv(y, "last", 2, 1)}), every_layer);
+  EXPECT_EQ(placed.observed(), (std::vector<std::string>{"input", "relu1.out", "relu2.out"}));
+  EXPECT_EQ(placed.at("second.out"), std::nullopt);
+}
+
+TEST(Placement, LeavesFloatLayersFloatAndQuantizesAfterThemWhereCodesAreRead) {
+  const Placed placed(test::small_classifier(), [](const Node& node) { return node.name != "conv0"; });
+  EXPECT_EQ(placed.at("input"), std::nullopt);
+  EXPECT_TRUE(placed.at("relu0.out").has_value());
+  EXPECT_EQ(placed.observed(), (std::vector<std::string>{"mean.out", "relu0.out", "relu1.out"}));
+}
+
+TEST(Placement, LeavesOperationsBeforeFloatReadersFloat) {
+  const Placed placed(test::small_classifier(), [](const Node& node) { return node.name == "conv0"; });
+  EXPECT_EQ(placed.observed(), (std::vector<std::string>{"input"}));
+  const Placed none(test::small_classifier(), [](const Node&) { return false; });
+  EXPECT_TRUE(none.placement.quantizers.empty());
+}
+
+TEST(Placement, KeepsSoftmaxFloatAndGivesStandaloneStepsTheirOwn) {
+  NetworkBuilder net;
+  const ValueId x = net.input("input", {4});
+  const ValueId a = net.linear(x, "a", 4);
+  const ValueId activated = net.apply(Activation{.kind = Activation::Kind::silu}, "silu", {a});
+  const ValueId product = net.apply(Mul{}, "product", {activated, x});
+  const ValueId sum = net.apply(Add{}, "sum", {product, x});
+  const ValueId soft = net.apply(Softmax{.axis = 0}, "soft", {sum});
+  const ValueId weighted = net.apply(Mul{}, "weighted", {soft, sum});
+  const Placed placed(net.build({net.linear(weighted, "last", 2)}), every_layer);
+  EXPECT_EQ(placed.observed(), (std::vector<std::string>{"a.out", "input", "product.out", "silu.out", "soft.out",
+                                                         "sum.out", "weighted.out"}));
+  for (std::size_t i = 0; i < placed.model->steps().size(); ++i)
+    EXPECT_EQ(placed.placement.on_codes[i], placed.model->graph().nodes[placed.model->steps()[i].node].name != "soft");
+}
+
+TEST(Placement, PrintsALinePerStep) {
+  const Placed placed(test::small_classifier(), every_layer);
+  const std::string text = to_text(placed.placement, placed.model->graph(), placed.model->steps());
+  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), placed.model->steps().size() + 1);
+  for (const char* name : {"conv0", "pool1", "classifier"}) EXPECT_NE(text.find(name), std::string::npos);
+}
+
+}  // namespace
+}  // namespace podaq
