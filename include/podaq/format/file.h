@@ -18,14 +18,20 @@ struct WriteOptions {
 
 /// How a file is read.
 struct ReadOptions {
-  std::uint64_t max_decoded_bytes = std::uint64_t{1} << 30;  ///< Cap on all declared decoded sizes together.
+  std::uint64_t max_decoded_bytes = std::uint64_t{1} << 30;  ///< Cap on the decoded sections and tensors together.
 };
 
 /// The bytes of a `.podaq` file that holds `graph`. The same graph gives the same bytes.
+///
+/// The graph must verify (Error(graph) otherwise), every value must be an input or computed by a node, and every tensor
+/// be used by one: `remove_unused` sees to that. All of it comes back equal from `decode` but the names of values that
+/// are neither inputs nor outputs: such a value takes the name of the node that computes it, followed by as many
+/// underscores as keep it apart from the inputs', the outputs' and earlier nodes' values.
 [[nodiscard]] std::vector<std::byte> encode(const Graph& graph, WriteOptions options = {});
 
-/// The graph in `bytes`, verified. Anything malformed throws Error(format) naming the section, field or offset, and
-/// allocates no more than the file's size, its declared decoded size under the cap, and a small constant.
+/// The graph in `bytes`, verified. A malformed file throws Error(format) naming the section, field or offset; a
+/// well-formed one whose graph breaks a rule of `verify` throws Error(graph). Neither allocates more than a small
+/// multiple of the file's size and of its declared decoded size, which is held to the cap before any tensor is decoded.
 [[nodiscard]] Graph decode(std::span<const std::byte> bytes, ReadOptions options = {});
 
 /// Writes `graph` to `path`, whole or not at all (temporary file, fsync, rename).
