@@ -1,0 +1,123 @@
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "podaq/compress/recipe.h"
+#include "podaq/graph/graph.h"
+#include "podaq/quantize/placement.h"
+#include "podaq/training/graph_module.h"
+
+namespace podaq {
+
+class RandomSampler;
+
+/// The stages of a recipe, in the order they run.
+enum class Stage : std::uint8_t { dense, prune, recover, quantize, freeze_batch_norm, freeze_observers };
+
+/// The stage's name as recipes spell it.
+[[nodiscard]] std::string_view name_of(Stage stage);
+
+/// How a training loop feeds the compressor.
+struct AttachOptions {
+  std::int64_t steps_per_epoch = 0;  ///< >= 1: the batches that an epoch's loader gives.
+  std::int64_t accumulation = 1;     ///< >= 1: the batches whose gradients one optimizer step takes.
+};
+
+/// One conv or linear layer as it stands.
+struct LayerReport {
+  std::string layer;
+  std::int64_t weights = 0;
+  std::int64_t zeros = 0;             ///< Weights that are exactly 0.
+  std::int64_t masked = 0;            ///< Weights that a mask holds at 0.
+  int weight_bits = 32;               ///< 32: float.
+  std::int64_t channels_at_zero = 0;  ///< Output channels without a nonzero weight.
+};
+
+/// The network as it stands, layer by layer, and what observers met.
+struct CompressionReport {
+  std::vector<LayerReport> layers;
+  /// Values that held NaN or infinities while observed, with how many; they never enter a range.
+  std::map<std::string, std::int64_t> not_finite_elements;
+};
+
+/// The report as a table for people.
+[[nodiscard]] std::string to_text(const CompressionReport& report);
+
+/// Runs a recipe on a network while it trains: prunes, keeps pruned weights at exactly 0, places and freezes quantizers
+/// and batch norms, and turns the result into a graph that can be written and run.
+///
+///     podaq::Compressor compressor(model, podaq::Recipe::load("recipe.toml"));
+///     compressor.attach(optimizer, {.steps_per_epoch = batches});
+///     for (; compressor.epoch() < compressor.epochs(); compressor.end_epoch())
+///       for (auto& batch : *loader) { …; optimizer.step(); compressor.step(); }
+///     podaq::save(compressor.convert(), "net.podaq");
+class Compressor {
+ public:
+  /// Throws Error(recipe), naming the field and where it stands, for a recipe out of range, a glob that matches no
+  /// layer, or a sparsity that would empty a layer (with the nearest reachable one). Layers that need no gradient now
+  /// are left alone by wildcards.
+  Compressor(std::shared_ptr<GraphModule> model, Recipe recipe);
+  Compressor(Compressor&&) noexcept;
+  Compressor& operator=(Compressor&&) noexcept;
+  ~Compressor();
+
+  /// Takes up the training loop; must come before the first step. `optimizer` (and `sampler`), of which checkpoints
+  /// keep the state, must outlive the compressor or the next attach.
+  void attach(torch::optim::Optimizer& optimizer, const AttachOptions& options);
+  void attach(torch::optim::Optimizer& optimizer, RandomSampler& sampler, const AttachOptions& options);
+
+  /// To be called after each optimizer.step() — once per optimizer step, not per accumulated batch: advances the
+  /// schedule and zeroes pruned weights. Throws Error(invalid_argument) when an epoch gets more steps than
+  /// ceil(steps_per_epoch / accumulation), as calls per accumulated batch would cause.
+  void step();
+
+  /// Ends an epoch; batches that the loader did not give count as done.
+  void end_epoch();
+
+  /// Epochs ended so far, and epochs that the recipe takes (its stages' sum, rounded up).
+  [[nodiscard]] std::int64_t epoch() const;
+  [[nodiscard]] std::int64_t epochs() const;
+
+  /// The stage that the next step belongs to; after the last step, the last stage.
+  [[nodiscard]] Stage stage() const;
+
+  /// Whether masks and activation ranges stay as they are from now on, so that weights saved now convert the same
+  /// later.
+  [[nodiscard]] bool settled() const;
+
+  /// The network as a graph ready to save or run: float for recipes without [quantize], else integer, computing what
+  /// the network computes in eval mode. Its metadata hold "producer" and "recipe_sha256".
+  ///
+  /// Throws Error(invalid_argument) naming the layer or value where a value was never observed, a layer's accumulator
+  /// could overflow, numbers are not finite, or a layer trained without its quantizer.
+  [[nodiscard]] Graph convert() const;
+
+  [[nodiscard]] CompressionReport report() const;
+
+  /// Where quantizers stand, as a table for people; empty for recipes without [quantize].
+  [[nodiscard]] std::string placement_text() const;
+
+  /// Writes everything that a training run needs to go on as if it had not stopped: parameters, buffers, masks,
+  /// position, activation ranges, gradients, the optimizer with its groups, the sampler, and LibTorch's CPU random
+  /// state. The file appears whole or not at all.
+  void save_checkpoint(const std::filesystem::path& path) const;
+
+  /// Takes up a checkpoint of the same network, recipe and kind of optimizer; call it after attach. Throws
+  /// Error(format) for a file that is no checkpoint and Error(invalid_argument) for one of another network or recipe.
+  void load_checkpoint(const std::filesystem::path& path);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace podaq

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "podaq/prune/schedule.h"
+#include "podaq/quantize/observer.h"
+
+namespace podaq {
+
+/// How long each stage lasts, in epochs; fractions are allowed and 0 leaves a stage out. Stages run in this order.
+struct StageLengths {
+  double dense = 0;              ///< Plain training.
+  double prune = 0;              ///< The sparsity ramps up to its target.
+  double recover = 0;            ///< Masks fixed, still float.
+  double quantize = 0;           ///< Fake quantization, masks fixed; batch norms use batch statistics.
+  double freeze_batch_norm = 0;  ///< Batch-norm statistics fixed and folded.
+  double freeze_observers = 0;   ///< Activation ranges fixed too.
+};
+
+/// Which weights compete with each other.
+enum class PruneScope : std::uint8_t {
+  layer,   ///< Each layer reaches the sparsity by itself.
+  global,  ///< All chosen layers together reach it.
+};
+
+/// A sparsity for the layers that a glob chooses.
+struct LayerSparsity {
+  std::string layers;
+  double sparsity = 0;
+};
+
+/// Pruning by magnitude, weight by weight.
+struct PruneRecipe {
+  double sparsity = 0;          ///< The share of zeros at the end, in [0, 1).
+  double initial_sparsity = 0;  ///< The share where the ramp starts, in [0, sparsity].
+  ScheduleKind schedule = ScheduleKind::cubic;
+  PruneScope scope = PruneScope::layer;
+  /// Globs of layer or weight names ("features.*"). Layers that need no gradient are pruned only where one of these
+  /// names them without a wildcard.
+  std::vector<std::string> layers = {"*"};
+  std::vector<LayerSparsity> by_layer = {};  ///< Exceptions, each layer by itself; the last that matches counts.
+};
+
+/// Weight bits for the layers that a glob chooses.
+struct LayerBits {
+  std::string layers;
+  int weight_bits = 8;
+};
+
+/// Fake quantization while training, codes afterwards.
+struct QuantizeRecipe {
+  int weight_bits = 8;      ///< 2 to 8.
+  int activation_bits = 8;  ///< 4 to 8.
+  ObserverOptions observer = {};
+  std::vector<std::string> layers = {"*"};           ///< Globs of conv and linear layers that work on codes.
+  std::vector<std::string> float_layers = {};        ///< Globs of layers that stay float.
+  std::vector<LayerBits> weight_bits_by_layer = {};  ///< Exceptions; the last that matches counts.
+};
+
+/// What a Compressor does, and when. Built in C++ or read from TOML:
+///
+///     [epochs]
+///     prune = 4
+///     recover = 2
+///     quantize = 2
+///     freeze_batch_norm = 1
+///     freeze_observers = 1
+///
+///     [prune]
+///     sparsity = 0.9
+///     layers = ["features.*", "classifier.*"]
+///     by_layer = { "features.0" = 0.5 }
+///
+///     [quantize]
+///     observer = "ema"
+///
+/// Without [prune] nothing is pruned, without [quantize] the network stays float.
+struct Recipe {
+  StageLengths epochs = {};
+  std::optional<PruneRecipe> prune = {};
+  std::optional<QuantizeRecipe> quantize = {};
+  /// Where a recipe read from text says what, for later errors: "prune.sparsity" -> "recipe.toml:12".
+  std::map<std::string, std::string> origins = {};
+
+  /// Reads the recipe in the file at `path`. Throws as `parse` does, and Error(io) where the file cannot be read.
+  [[nodiscard]] static Recipe load(const std::filesystem::path& path);
+
+  /// Reads a recipe. Throws Error(recipe) naming `source`, the line and the key for text that is no TOML, an unknown
+  /// key, a value of another type or outside its range, or stages that the recipe has no use for.
+  [[nodiscard]] static Recipe parse(std::string_view text, const std::string& source = "recipe");
+};
+
+/// Throws Error(recipe) naming the first field outside its range. `Compressor` does this by itself.
+void validate(const Recipe& recipe);
+
+/// The stages' sum, in epochs.
+[[nodiscard]] double total_epochs(const Recipe& recipe);
+
+/// The recipe as TOML that `Recipe::parse` reads back to the same recipe; equal recipes give equal text.
+[[nodiscard]] std::string to_toml(const Recipe& recipe);
+
+/// SHA-256 of `to_toml`, in hexadecimal.
+[[nodiscard]] std::string recipe_hash(const Recipe& recipe);
+
+}  // namespace podaq

@@ -1,0 +1,194 @@
+#include "podaq/compress/compressor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "compress/compressor_state.h"
+#include "compress/recipe_plan.h"
+#include "podaq/core/error.h"
+#include "podaq/training/random_sampler.h"
+
+namespace podaq {
+namespace {
+
+constexpr std::array<Stage, 6> all_stages = {
+    Stage::dense, Stage::prune, Stage::recover, Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers};
+
+std::array<double, 6> lengths_of(const StageLengths& epochs) {
+  return {epochs.dense,           epochs.prune, epochs.recover, epochs.quantize, epochs.freeze_batch_norm,
+          epochs.freeze_observers};
+}
+
+// Sums are rounded, not summands, so that fractions of epochs do not add up to an error.
+StageEnds stage_ends(const StageLengths& epochs, std::int64_t steps_per_epoch) {
+  StageEnds ends{};
+  double sum = 0;
+  const std::array<double, 6> lengths = lengths_of(epochs);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    sum += lengths[i];
+    ends[i] = std::llround(sum * static_cast<double>(steps_per_epoch));
+  }
+  return ends;
+}
+
+std::int64_t whole_epochs(const StageLengths& epochs) {
+  double sum = 0;
+  for (const double length : lengths_of(epochs)) sum += length;
+  constexpr double rounding = 1e-9;  // 0.1 * 3 + 0.7 is one epoch, not two
+  return static_cast<std::int64_t>(std::ceil(sum - rounding));
+}
+
+void require_positive(std::int64_t value, const std::string& field) {
+  if (value < 1)
+    throw Error(ErrorCode::invalid_argument, fmt::format("attach: {} is {}, must be at least 1", field, value));
+}
+
+void require_own_parameters(const GraphModule& model, const torch::optim::Optimizer& optimizer) {
+  std::set<const void*> own;
+  for (const torch::Tensor& parameter : model.parameters()) own.insert(parameter.unsafeGetTensorImpl());
+  for (const auto& group : optimizer.param_groups())
+    for (const torch::Tensor& parameter : group.params())
+      if (own.contains(parameter.unsafeGetTensorImpl())) return;
+  throw Error(ErrorCode::invalid_argument,
+              "attach: the optimizer trains none of the network's parameters; make it from model->parameters() of the "
+              "network that the compressor was given");
+}
+
+NetworkQuantizer make_quantizer(const GraphModule& model, const Recipe& recipe) {
+  compress_detail::QuantizationPlan plan = compress_detail::plan_quantization(model, recipe);
+  std::set<const Node*> chosen;
+  for (std::size_t i = 0; i < plan.chosen.size(); ++i)
+    if (plan.chosen[i]) chosen.insert(&model.graph().nodes[model.steps()[i].node]);
+  Placement placement =
+      place_quantizers(model.graph(), model.steps(), [&](const Node& node) { return chosen.contains(&node); });
+  return {model, std::move(placement),
+          NetworkQuantizerOptions{.activation_bits = recipe.quantize->activation_bits,
+                                  .weight_bits = std::move(plan.weight_bits),
+                                  .observer = recipe.quantize->observer}};
+}
+
+}  // namespace
+
+std::string_view name_of(Stage stage) {
+  constexpr std::array<std::string_view, 6> names = {
+      "dense", "prune", "recover", "quantize", "freeze_batch_norm", "freeze_observers"};
+  return names[static_cast<std::size_t>(stage)];
+}
+
+Stage Compressor::State::stage() const {
+  for (const Stage stage : all_stages)
+    if (position() < ends[static_cast<std::size_t>(stage)]) return stage;
+  const std::array<double, 6> lengths = lengths_of(recipe.epochs);
+  std::size_t last = all_stages.size() - 1;
+  while (lengths[last] == 0) --last;
+  return all_stages[last];
+}
+
+bool Compressor::State::has_reached(Stage stage) const {
+  const auto index = static_cast<std::size_t>(stage);
+  return index == 0 || position() >= ends[index - 1];
+}
+
+void Compressor::State::follow_position() {
+  if (pruner) pruner->update(*model, position());
+  if (is_quantizing()) quantizer->enable(*model);
+  if (recipe.epochs.freeze_batch_norm > 0 && has_reached(Stage::freeze_batch_norm)) model->freeze_batch_norms();
+  if (quantizer && recipe.epochs.freeze_observers > 0 && has_reached(Stage::freeze_observers))
+    quantizer->freeze_observers();
+}
+
+Compressor::Compressor(std::shared_ptr<GraphModule> model, Recipe recipe) : state_(std::make_unique<State>()) {
+  validate(recipe);
+  if (!model) throw Error(ErrorCode::invalid_argument, "Compressor: the model is null; give it what capture returns");
+  if (recipe.prune) state_->groups = compress_detail::plan_pruning(*model, recipe);
+  if (recipe.quantize) state_->quantizer = make_quantizer(*model, recipe);
+  state_->model = std::move(model);
+  state_->recipe = std::move(recipe);
+}
+
+Compressor::Compressor(Compressor&&) noexcept = default;
+Compressor& Compressor::operator=(Compressor&&) noexcept = default;
+Compressor::~Compressor() = default;
+
+void Compressor::attach(torch::optim::Optimizer& optimizer, const AttachOptions& options) {
+  require_positive(options.steps_per_epoch, "steps_per_epoch");
+  require_positive(options.accumulation, "accumulation");
+  require_own_parameters(*state_->model, optimizer);
+  const std::int64_t steps_per_epoch = (options.steps_per_epoch + options.accumulation - 1) / options.accumulation;
+  if (state_->position() > 0 && steps_per_epoch != state_->steps_per_epoch)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("attach: an epoch has {} optimizer steps here, but had {} when training began",
+                            steps_per_epoch, state_->steps_per_epoch));
+  state_->optimizer = &optimizer;
+  state_->sampler = nullptr;
+  state_->steps_per_epoch = steps_per_epoch;
+  state_->ends = stage_ends(state_->recipe.epochs, steps_per_epoch);
+  if (state_->recipe.prune && !state_->pruner)
+    state_->pruner.emplace(state_->groups, SparsitySchedule{.kind = state_->recipe.prune->schedule,
+                                                            .initial_sparsity = state_->recipe.prune->initial_sparsity,
+                                                            .begin = state_->ends[0],
+                                                            .end = state_->ends[1]});
+  state_->follow_position();
+}
+
+void Compressor::attach(torch::optim::Optimizer& optimizer, RandomSampler& sampler, const AttachOptions& options) {
+  attach(optimizer, options);
+  state_->sampler = &sampler;
+}
+
+void Compressor::step() {
+  State& state = *state_;
+  if (!state.is_attached()) throw Error(ErrorCode::invalid_argument, "step: call attach first");
+  if (state.epoch >= epochs())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("step: all {} epochs of the recipe are done; call convert, or lengthen a stage", epochs()));
+  if (state.steps_in_epoch >= state.steps_per_epoch)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("step: called more than {} times in epoch {}; call it once after each optimizer.step() "
+                            "(not after each accumulated batch) and end_epoch() after each epoch, and attach with the "
+                            "number of batches and the accumulation",
+                            state.steps_per_epoch, state.epoch));
+  if (state.is_quantizing()) state.idle_quantizers = state.quantizer->take_idle();
+  ++state.steps_in_epoch;
+  state.follow_position();
+}
+
+void Compressor::end_epoch() {
+  if (!state_->is_attached()) throw Error(ErrorCode::invalid_argument, "end_epoch: call attach first");
+  ++state_->epoch;
+  state_->steps_in_epoch = 0;
+  if (state_->sampler != nullptr) state_->sampler->finish_epoch();
+  state_->follow_position();
+}
+
+std::int64_t Compressor::epoch() const {
+  return state_->epoch;
+}
+
+std::int64_t Compressor::epochs() const {
+  return whole_epochs(state_->recipe.epochs);
+}
+
+Stage Compressor::stage() const {
+  return state_->is_attached() ? state_->stage() : Stage::dense;
+}
+
+bool Compressor::settled() const {
+  const State& state = *state_;
+  if (!state.is_attached()) return false;
+  const std::int64_t last = state.ends.back();
+  if (state.position() >= last) return true;
+  if (state.pruner && !state.pruner->is_settled(state.position())) return false;
+  return !state.quantizer || (state.recipe.epochs.freeze_observers > 0 && state.has_reached(Stage::freeze_observers));
+}
+
+std::string Compressor::placement_text() const {
+  if (!state_->quantizer) return {};
+  return to_text(state_->quantizer->placement(), state_->model->graph(), state_->model->steps());
+}
+
+}  // namespace podaq

@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <variant>
+
+#include "compress/compressor_state.h"
+#include "compress/integer_graph.h"
+#include "podaq/core/error.h"
+#include "podaq/graph/passes.h"
+
+namespace podaq {
+namespace {
+
+// The first layer that reads `value`, for error texts.
+std::string reader_of(const Graph& graph, ValueId value) {
+  for (const Node& node : graph.nodes)
+    for (const ValueId input : node.inputs)
+      if (input == value) return node.name;
+  return "the network's output";
+}
+
+void require_observed(const GraphModule& model, const NetworkQuantizer& quantizer) {
+  const std::map<std::string, ObservedRange> ranges = quantizer.ranges();
+  const Graph& graph = model.graph();
+  for (const PlacedQuantizer& placed : quantizer.placement().quantizers)
+    for (const ValueId value : placed.observed) {
+      const std::string& name = graph.values[value].name;
+      if (ranges.at(name).is_observed) continue;
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("convert: no data observed at value '{}', read by '{}'; train in the quantize stage first", name,
+                      reader_of(graph, value)));
+    }
+}
+
+compress_detail::IntegerPlan integer_plan(const GraphModule& model, const NetworkQuantizer& quantizer) {
+  const Graph& graph = model.graph();
+  const Placement& placement = quantizer.placement();
+  compress_detail::IntegerPlan plan;
+  for (ValueId value = 0; value < graph.values.size(); ++value)
+    if (const auto index = placement.quantizer_of[value])
+      plan.values.emplace(graph.values[value].name, quantizer.qparams(*index).value());
+  for (std::size_t i = 0; i < model.steps().size(); ++i)
+    if (placement.on_codes[i])
+      plan.steps_on_codes.emplace(graph.values[model.steps()[i].output].name, quantizer.weight_bits(i));
+  return plan;
+}
+
+}  // namespace
+
+Graph Compressor::convert() const {
+  const State& state = *state_;
+  if (state.quantizer && !state.is_quantizing())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("convert: the recipe quantizes, but training is still in stage '{}'; train on, or use a "
+                            "recipe without [quantize]",
+                            name_of(stage())));
+  if (!state.idle_quantizers.empty())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("convert: trained without their quantizers: {}; do not remove the network's hooks, or keep "
+                            "these layers float (quantize.float_layers)",
+                            fmt::join(state.idle_quantizers, ", ")));
+  // Weights may have been written since the last step, for instance by restoring an earlier copy.
+  if (state.pruner) apply_masks(*state.model, state.pruner->masks());
+
+  Graph graph = fuse(state.model->snapshot());
+  graph.metadata["producer"] = "podaq 0.1.0";
+  graph.metadata["recipe_sha256"] = recipe_hash(state.recipe);
+  if (!state.quantizer) return graph;
+  require_observed(*state.model, *state.quantizer);
+  return compress_detail::to_integer_graph(graph, integer_plan(*state.model, *state.quantizer));
+}
+
+}  // namespace podaq

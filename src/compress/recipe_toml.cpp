@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "podaq/compress/recipe.h"
+#include "podaq/core/error.h"
+#include "podaq/core/file.h"
+
+namespace podaq {
+namespace {
+
+constexpr std::uint64_t largest_recipe = 1 << 20;
+
+// One table of a recipe. Reads its known keys, refuses the others, and notes where each stands.
+class Table {
+ public:
+  Table(const toml::table& table, std::string path, const std::string& source, Recipe& recipe)
+      : table_(table), path_(std::move(path)), source_(source), recipe_(recipe) {
+    if (!path_.empty()) note(path_, table_);
+  }
+
+  void allow_only(std::initializer_list<std::string_view> keys) const {
+    for (const auto& [key, value] : table_) {
+      if (std::find(keys.begin(), keys.end(), key.str()) != keys.end()) continue;
+      fail(key.source(), path_to(key.str()), fmt::format("is unknown; known here: {}", fmt::join(keys, ", ")));
+    }
+  }
+
+  void read(std::string_view key, double& number) const {
+    if (const toml::node* node = find(key)) number = number_at(*node, path_to(key));
+  }
+
+  void read(std::string_view key, int& number) const {
+    if (const toml::node* node = find(key)) number = integer_at(*node, path_to(key));
+  }
+
+  void read(std::string_view key, std::vector<std::string>& list) const {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    const toml::array* array = node->as_array();
+    if (array == nullptr) fail(node->source(), path_to(key), "must be a list of names");
+    list.clear();
+    for (const toml::node& item : *array) {
+      const auto name = item.value_exact<std::string>();
+      if (!name) fail(item.source(), path_to(key), "must be a list of names in quotes");
+      note(fmt::format("{}.\"{}\"", path_to(key), *name), item);
+      list.push_back(*name);
+    }
+  }
+
+  template <typename Choice>
+  void read(std::string_view key, Choice& choice,
+            std::initializer_list<std::pair<std::string_view, Choice>> choices) const {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    const auto word = node->value_exact<std::string>();
+    for (const auto& [name, value] : choices) {
+      if (word != name) continue;
+      choice = value;
+      return;
+    }
+    std::vector<std::string_view> names;
+    for (const auto& [name, value] : choices) names.push_back(name);
+    fail(node->source(), path_to(key), fmt::format("must be one of \"{}\"", fmt::join(names, "\", \"")));
+  }
+
+  // The entries of a table from globs to numbers, in the order of the text, since the last match counts.
+  template <typename Visit>
+  void read_by_layer(std::string_view key, const Visit& visit) const {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    const toml::table* entries = node->as_table();
+    if (entries == nullptr) fail(node->source(), path_to(key), "must be a table from layer names to numbers");
+    std::vector<std::pair<const toml::key*, const toml::node*>> sorted;
+    for (const auto& [glob, value] : *entries) sorted.emplace_back(&glob, &value);
+    const auto position = [](const toml::key* glob) {
+      const toml::source_position begin = glob->source().begin;
+      return std::pair(begin.line, begin.column);
+    };
+    std::sort(sorted.begin(), sorted.end(),
+              [&](const auto& a, const auto& b) { return position(a.first) < position(b.first); });
+    for (const auto& [glob, value] : sorted) {
+      const std::string path = fmt::format("{}.\"{}\"", path_to(key), glob->str());
+      note(path, *value);
+      visit(std::string(glob->str()), *value, path);
+    }
+  }
+
+  // The table at `key`, if there is one.
+  [[nodiscard]] std::optional<Table> child(std::string_view key) const {
+    const toml::node* node = find(key);
+    if (node == nullptr) return std::nullopt;
+    const toml::table* table = node->as_table();
+    if (table == nullptr) fail(node->source(), path_to(key), "must be a table");
+    return Table(*table, path_to(key), source_, recipe_);
+  }
+
+  [[nodiscard]] double number_at(const toml::node& node, const std::string& path) const {
+    if (!node.is_number()) fail(node.source(), path, "must be a number");
+    return node.value<double>().value();
+  }
+
+  [[nodiscard]] int integer_at(const toml::node& node, const std::string& path) const {
+    const auto number = node.value_exact<std::int64_t>();
+    if (!number) fail(node.source(), path, "must be a whole number");
+    constexpr std::int64_t most = std::numeric_limits<int>::max();
+    return static_cast<int>(std::clamp(*number, -most, most));  // `validate` names the range
+  }
+
+ private:
+  [[nodiscard]] std::string path_to(std::string_view key) const {
+    return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+  }
+
+  [[nodiscard]] const toml::node* find(std::string_view key) const {
+    const toml::node* node = table_.get(key);
+    if (node != nullptr) note(path_to(key), *node);
+    return node;
+  }
+
+  void note(const std::string& path, const toml::node& node) const {
+    recipe_.origins[path] = fmt::format("{}:{}", source_, node.source().begin.line);
+  }
+
+  [[noreturn]] void fail(const toml::source_region& region, const std::string& path, const std::string& problem) const {
+    throw Error(ErrorCode::recipe, fmt::format("{}:{}: {} {}", source_, region.begin.line, path, problem));
+  }
+
+  const toml::table& table_;
+  std::string path_;
+  const std::string& source_;
+  Recipe& recipe_;
+};
+
+StageLengths read_epochs(const Table& table) {
+  table.allow_only({"dense", "prune", "recover", "quantize", "freeze_batch_norm", "freeze_observers"});
+  StageLengths epochs;
+  table.read("dense", epochs.dense);
+  table.read("prune", epochs.prune);
+  table.read("recover", epochs.recover);
+  table.read("quantize", epochs.quantize);
+  table.read("freeze_batch_norm", epochs.freeze_batch_norm);
+  table.read("freeze_observers", epochs.freeze_observers);
+  return epochs;
+}
+
+PruneRecipe read_prune(const Table& table) {
+  table.allow_only({"sparsity", "initial_sparsity", "schedule", "scope", "layers", "by_layer"});
+  PruneRecipe prune;
+  table.read("sparsity", prune.sparsity);
+  table.read("initial_sparsity", prune.initial_sparsity);
+  table.read("schedule", prune.schedule, {{"cubic", ScheduleKind::cubic}, {"one_shot", ScheduleKind::one_shot}});
+  table.read("scope", prune.scope, {{"layer", PruneScope::layer}, {"global", PruneScope::global}});
+  table.read("layers", prune.layers);
+  table.read_by_layer("by_layer", [&](std::string glob, const toml::node& value, const std::string& path) {
+    prune.by_layer.push_back({.layers = std::move(glob), .sparsity = table.number_at(value, path)});
+  });
+  return prune;
+}
+
+QuantizeRecipe read_quantize(const Table& table) {
+  table.allow_only({"weight_bits", "activation_bits", "observer", "averaging_constant", "layers", "float_layers",
+                    "weight_bits_by_layer"});
+  QuantizeRecipe quantize;
+  table.read("weight_bits", quantize.weight_bits);
+  table.read("activation_bits", quantize.activation_bits);
+  table.read("observer", quantize.observer.kind, {{"ema", ObserverKind::ema}, {"min_max", ObserverKind::min_max}});
+  table.read("averaging_constant", quantize.observer.averaging_constant);
+  table.read("layers", quantize.layers);
+  table.read("float_layers", quantize.float_layers);
+  table.read_by_layer("weight_bits_by_layer", [&](std::string glob, const toml::node& value, const std::string& path) {
+    quantize.weight_bits_by_layer.push_back({.layers = std::move(glob), .weight_bits = table.integer_at(value, path)});
+  });
+  return quantize;
+}
+
+toml::table parsed(std::string_view text, const std::string& source) {
+  try {
+    return toml::parse(text, source);
+  } catch (const toml::parse_error& error) {
+    throw Error(ErrorCode::recipe, fmt::format("{}:{}: {}", source, error.source().begin.line, error.description()));
+  }
+}
+
+}  // namespace
+
+Recipe Recipe::parse(std::string_view text, const std::string& source) {
+  const toml::table root = parsed(text, source);
+  Recipe recipe;
+  const Table table(root, "", source, recipe);
+  table.allow_only({"epochs", "prune", "quantize"});
+  if (const auto epochs = table.child("epochs")) recipe.epochs = read_epochs(*epochs);
+  if (const auto prune = table.child("prune")) recipe.prune = read_prune(*prune);
+  if (const auto quantize = table.child("quantize")) recipe.quantize = read_quantize(*quantize);
+  validate(recipe);
+  return recipe;
+}
+
+Recipe Recipe::load(const std::filesystem::path& path) {
+  const std::vector<std::byte> bytes = read_file(path, largest_recipe);
+  return parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
+}
+
+}  // namespace podaq

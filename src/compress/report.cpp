@@ -1,0 +1,63 @@
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <variant>
+
+#include "compress/compressor_state.h"
+#include "podaq/prune/masks.h"
+
+namespace podaq {
+namespace {
+
+LayerReport report_layer(const GraphModule& model, const WeightedLayer& layer, const Masks* masks) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor weight = model.tensor(layer.weight);
+  const torch::Tensor is_zero = weight == 0;
+  LayerReport report{.layer = layer.name, .weights = weight.numel(), .zeros = is_zero.sum().item<std::int64_t>()};
+  if (weight.numel() > 0) report.channels_at_zero = is_zero.flatten(1).all(1).sum().item<std::int64_t>();
+  if (masks != nullptr)
+    if (const auto mask = masks->find(layer.weight); mask != masks->end()) report.masked = count_pruned(mask->second);
+  return report;
+}
+
+}  // namespace
+
+CompressionReport Compressor::report() const {
+  const State& state = *state_;
+  const Graph& graph = state.model->graph();
+  CompressionReport report;
+  for (const WeightedLayer& layer : weighted_layers(graph)) {
+    LayerReport entry = report_layer(*state.model, layer, state.pruner ? &state.pruner->masks() : nullptr);
+    if (state.quantizer)
+      for (std::size_t i = 0; i < state.model->steps().size(); ++i)
+        if (state.quantizer->placement().on_codes[i] && graph.nodes[state.model->steps()[i].node].name == layer.name)
+          entry.weight_bits = state.quantizer->weight_bits(i);
+    report.layers.push_back(std::move(entry));
+  }
+  if (state.quantizer)
+    for (const auto& [name, range] : state.quantizer->ranges())
+      if (range.not_finite_elements > 0) report.not_finite_elements.emplace(name, range.not_finite_elements);
+  return report;
+}
+
+std::string to_text(const CompressionReport& report) {
+  std::string text = fmt::format("{:<32} {:>10} {:>10} {:>9} {:>5} {:>13}\n", "layer", "weights", "zeros", "sparsity",
+                                 "bits", "zero channels");
+  std::int64_t weights = 0;
+  std::int64_t zeros = 0;
+  const auto share = [](std::int64_t part, std::int64_t whole) {
+    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+  };
+  for (const LayerReport& layer : report.layers) {
+    text += fmt::format("{:<32} {:>10} {:>10} {:>9.4f} {:>5} {:>13}\n", layer.layer, layer.weights, layer.zeros,
+                        share(layer.zeros, layer.weights), layer.weight_bits, layer.channels_at_zero);
+    weights += layer.weights;
+    zeros += layer.zeros;
+  }
+  text += fmt::format("{:<32} {:>10} {:>10} {:>9.4f}\n", "all", weights, zeros, share(zeros, weights));
+  for (const auto& [name, count] : report.not_finite_elements)
+    text += fmt::format("value '{}' held {} NaN or infinite elements while observed\n", name, count);
+  return text;
+}
+
+}  // namespace podaq
