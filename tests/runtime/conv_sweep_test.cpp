@@ -89,8 +89,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ConvSweepProperty,
                          ::testing::Values(Sweep{1, 1, 1, 1}, Sweep{1, 2, 64, 1}, Sweep{1, 5, 17, 1},
                                            Sweep{1, 64, 70, 1}, Sweep{1, 6, 6, 2}, Sweep{1, 12, 12, 4},
                                            Sweep{1, 32, 34, 2}, Sweep{1, 7, 7, 7}, Sweep{1, 16, 32, 16},
-                                           Sweep{2, 3, 33, 1}, Sweep{2, 4, 16, 1}, Sweep{2, 8, 40, 2},
-                                           Sweep{2, 20, 20, 20}, Sweep{2, 4, 8, 4}),
+                                           Sweep{1, 48, 48, 48}, Sweep{1, 131, 131, 131}, Sweep{2, 3, 33, 1},
+                                           Sweep{2, 4, 16, 1}, Sweep{2, 8, 40, 2}, Sweep{2, 20, 20, 20},
+                                           Sweep{2, 4, 8, 4}),
                          name_of_sweep);
 
 // A weight that is not finite poisons what it touches and nothing else: padding is skipped, not multiplied.

@@ -90,7 +90,7 @@ struct IntegerLinear {
 /// Convolution or linear of codes, four input bytes at a time (kernels/quad_conv.cpp). A linear is a convolution whose
 /// positions are the samples of the batch.
 struct QuadConv {
-  ConvGeometry geometry{};
+  ConvGeometry geometry{};                          ///< Small groups merged.
   std::size_t padded_height = 0, padded_width = 0;  ///< Of the input with its borders, copied; 0: read in place.
   std::uint8_t input_zero_point = 0;
   std::vector<std::uint32_t> run_offsets;  ///< Bytes from a window's start to each contiguous run of its input.

@@ -18,20 +18,33 @@ std::size_t round_up(std::size_t count, std::size_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-// The contiguous runs of input bytes that a window consists of, and where each byte's weight stands.
+// Groups of few outputs would leave most lanes idle, so several are computed as one, with weights of 0 between them:
+// the smallest number of groups that divides them all and fills a vector. 0 where that would waste more than it fills.
+std::size_t groups_to_merge(const ConvGeometry& g) {
+  constexpr std::size_t most_merged_outputs = 128;
+  if (g.groups == 1) return 1;
+  std::size_t merged = 1;
+  while (merged < g.groups && (g.groups % merged != 0 || merged * g.outputs_per_group() < lanes)) ++merged;
+  return merged == 1 || merged * g.outputs_per_group() <= most_merged_outputs ? merged : 0;
+}
+
+// The contiguous runs of input bytes that a window consists of, and what each byte is.
 struct Runs {
+  struct Byte {
+    std::size_t channel, tap;
+  };
   std::size_t count = 0, bytes = 0;
-  std::vector<std::size_t> weights;  ///< [run][byte] -> index within one output's weights {channel, tap}.
+  std::vector<Byte> window;  ///< Of all runs, one after another.
 };
 
 // With channels last, a row of neighbouring taps of an ungrouped convolution is one run; otherwise each tap is.
 Runs find_runs(const ConvGeometry& g) {
   const bool rows_are_runs = g.groups == 1 && g.dilation_width == 1;
   const std::size_t taps_per_run = rows_are_runs ? g.kernel_width : 1;
-  const std::size_t channels = g.channels_per_group();
-  Runs runs{.count = g.taps() / taps_per_run, .bytes = taps_per_run * channels, .weights = {}};
+  Runs runs{.count = g.taps() / taps_per_run, .bytes = taps_per_run * g.channels_per_group(), .window = {}};
   for (std::size_t tap = 0; tap < g.taps(); ++tap)
-    for (std::size_t channel = 0; channel < channels; ++channel) runs.weights.push_back(channel * g.taps() + tap);
+    for (std::size_t channel = 0; channel < g.channels_per_group(); ++channel)
+      runs.window.push_back({.channel = channel, .tap = tap});
   return runs;
 }
 
@@ -46,13 +59,25 @@ std::vector<std::uint32_t> run_offsets(const ConvGeometry& g, const Runs& runs, 
   return offsets;
 }
 
+// A weight tensor {outputs, inputs of a group, taps} whose groups may have been merged.
+struct Weights {
+  std::vector<std::int8_t> codes;
+  std::size_t inputs = 1, outputs = 1, taps = 1;  ///< Of one original group.
+
+  // The weight of an output channel for a channel of its merged group: 0 where that belongs to another original group.
+  [[nodiscard]] std::int8_t at(std::size_t output, std::size_t group_channel, std::size_t tap,
+                               std::size_t merged) const {
+    if (group_channel / inputs != output / outputs % merged) return 0;
+    return codes[(output * inputs + group_channel % inputs) * taps + tap];
+  }
+};
+
 // Fills the packed weights, bias and multipliers.
-void pack(QuadConv& packed, const Runs& runs, std::span<const std::int8_t> weights,
-          std::span<const std::int32_t> bias) {
+void pack(QuadConv& packed, const Runs& runs, const Weights& weights, std::span<const std::int32_t> bias) {
   const ConvGeometry& g = packed.geometry;
-  const std::size_t window = g.channels_per_group() * g.taps();
   const std::size_t quads = runs.count * packed.quads_per_run;
   const std::size_t outputs = g.outputs_per_group();
+  const std::size_t merged = outputs / weights.outputs;
   packed.padded_outputs = round_up(outputs, lanes);
   packed.weights.assign(g.groups * packed.padded_outputs * quads * quad, 0);
   packed.bias.assign(g.groups * packed.padded_outputs, 0);
@@ -65,10 +90,10 @@ void pack(QuadConv& packed, const Runs& runs, std::span<const std::int8_t> weigh
     std::int8_t* block = packed.weights.data() + (group * packed.padded_outputs + first_of_block) * quads * quad;
     const std::size_t lane = output - first_of_block;
     std::int64_t sum = 0;
-    for (std::size_t i = 0; i < window; ++i) {
+    for (std::size_t i = 0; i < runs.window.size(); ++i) {
       const std::size_t in_run = i % runs.bytes;
       const std::size_t quad_index = i / runs.bytes * packed.quads_per_run + in_run / quad;
-      const std::int8_t weight = weights[channel * window + runs.weights[i]];
+      const std::int8_t weight = weights.at(channel, runs.window[i].channel, runs.window[i].tap, merged);
       block[(quad_index * vectors * lanes + lane) * quad + in_run % quad] = weight;
       sum += weight;
     }
@@ -80,16 +105,18 @@ void pack(QuadConv& packed, const Runs& runs, std::span<const std::int8_t> weigh
   packed.epilogue.multipliers = {};
 }
 
-// Groups with few outputs would leave most lanes idle.
 bool accepts_conv(const NodeView& view) {
-  const auto& conv = std::get<Conv>(view.node.op);
-  const std::int64_t outputs_per_group = view.output().shape[0] / conv.groups;
-  return view.has_codes() && (conv.groups == 1 || outputs_per_group >= 8);
+  return view.has_codes() && groups_to_merge(geometry_of(view.graph, view.node)) != 0;
 }
 
 Packed prepare_conv(const NodeView& view) {
   const auto& conv = std::get<Conv>(view.node.op);
-  const ConvGeometry g = geometry_of(view.graph, view.node);
+  ConvGeometry g = geometry_of(view.graph, view.node);
+  const Weights weights{.codes = integer_weights(view),
+                        .inputs = g.channels_per_group(),
+                        .outputs = g.outputs_per_group(),
+                        .taps = g.taps()};
+  g.groups /= groups_to_merge(g);
   QuadConv packed{.geometry = g,
                   .input_zero_point = static_cast<std::uint8_t>(view.input().qparams->zero_point),
                   .run_offsets = {},
@@ -107,7 +134,7 @@ Packed prepare_conv(const NodeView& view) {
   const Runs runs = find_runs(g);
   packed.run_offsets = run_offsets(g, runs, inside ? g.input_width : packed.padded_width);
   packed.quads_per_run = round_up(runs.bytes, quad) / quad;
-  pack(packed, runs, integer_weights(view), integer_bias(view, g.output_channels));
+  pack(packed, runs, weights, integer_bias(view, g.output_channels));
   return packed;
 }
 
@@ -216,7 +243,8 @@ Packed prepare_linear(const NodeView& view) {
                   .epilogue = integer_epilogue(view, linear.adds_input, linear.clamp)};
   const Runs runs = find_runs(g);
   packed.quads_per_run = round_up(runs.bytes, quad) / quad;
-  pack(packed, runs, integer_weights(view), integer_bias(view, g.output_channels));
+  const Weights weights{.codes = integer_weights(view), .inputs = g.input_channels, .outputs = g.output_channels};
+  pack(packed, runs, weights, integer_bias(view, g.output_channels));
   return packed;
 }
 
