@@ -43,10 +43,11 @@ function(podaq_test_program target label)
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} podaq_build_flags GTest::gtest GTest::gtest_main)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
   gtest_discover_tests(${target}
-    PROPERTIES LABELS "unit;${label}" TIMEOUT 600 ENVIRONMENT "PODAQ_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+    PROPERTIES TIMEOUT 600 ENVIRONMENT "PODAQ_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
     DISCOVERY_TIMEOUT 120)
   set(label_script "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
   set(LABELLED_TESTS ${target}_TESTS)
+  set(LABEL ${label})
   configure_file("${PROJECT_SOURCE_DIR}/tests/label_by_name.cmake.in" "${label_script}" @ONLY)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${label_script}")
 endfunction()

@@ -1,0 +1,137 @@
+// The program `podaq` as a user sees it: what it prints and how it exits.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "consumer/sample_network.h"
+#include "podaq/format/file.h"
+
+namespace podaq {
+namespace {
+
+namespace fs = std::filesystem;
+
+void expect_has(const std::string& text, std::string_view part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in\n" << text;
+}
+
+struct Outcome {
+  int exit_code = -1;
+  std::string text;  // Standard output and error, as they come.
+};
+
+Outcome run(const std::string& command) {
+  Outcome outcome;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  std::array<char, 4096> buffer{};
+  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) outcome.text += buffer.data();
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  return outcome;
+}
+
+class PodaqProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* programs = std::getenv("PODAQ_BIN");
+    ASSERT_NE(programs, nullptr) << "CTest sets PODAQ_BIN to the folder of the programs";
+    program_ = (fs::path(programs) / "podaq").string();
+    folder_ = fs::temp_directory_path() / ("podaq_cli_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+    file_ = (folder_ / "sample.podaq").string();
+    save(sample_network(), file_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] Outcome podaq(const std::string& arguments) const { return run(program_ + " " + arguments); }
+
+  // Inverts one byte of the file.
+  void damage(std::size_t offset) const {
+    std::fstream stream(file_, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekg(static_cast<std::streamoff>(offset));
+    const char byte = static_cast<char>(~stream.get());
+    stream.seekp(static_cast<std::streamoff>(offset));
+    stream.put(byte);
+  }
+
+  std::string program_;
+  fs::path folder_;
+  std::string file_;
+};
+
+TEST_F(PodaqProgram, InspectShowsLayersSectionsAndChecksums) {
+  const Outcome outcome = podaq("inspect " + file_);
+  EXPECT_EQ(outcome.exit_code, 0);
+  for (const char* part : {"layer", "linear", "2x2", "f32", "graph", "floats", "sha256", "input x", "output y"})
+    expect_has(outcome.text, part);
+  EXPECT_EQ(outcome.text.find("WRONG"), std::string::npos) << outcome.text;
+}
+
+TEST_F(PodaqProgram, InspectNamesTheDamagedSection) {
+  const FileReport report = [this] {
+    std::ifstream stream(file_, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+    return inspect(std::as_bytes(std::span(bytes)));
+  }();
+  damage(report.sections.back().offset);
+  const Outcome outcome = podaq("inspect " + file_);
+  EXPECT_EQ(outcome.exit_code, 1);
+  const std::size_t row = outcome.text.find(report.sections.back().name);
+  ASSERT_NE(row, std::string::npos) << outcome.text;
+  expect_has(outcome.text.substr(row, outcome.text.find('\n', row) - row), "WRONG");
+}
+
+TEST_F(PodaqProgram, BenchPrintsALatencyAndTheKernels) {
+  const Outcome outcome = podaq("bench " + file_ + " --batch 3 --seconds 0.05 --kernels");
+  EXPECT_EQ(outcome.exit_code, 0);
+  for (const char* part : {"median", "us", "samples/s", "batch 3", "layer"}) expect_has(outcome.text, part);
+}
+
+TEST_F(PodaqProgram, AFileThatIsNoneIsRefusedByName) {
+  std::ofstream(folder_ / "text.podaq") << "not a network";
+  for (const std::string name : {"absent.podaq", "text.podaq"})
+    for (const std::string verb : {"inspect ", "bench "}) {
+      const Outcome outcome = podaq(verb + (folder_ / name).string());
+      EXPECT_EQ(outcome.exit_code, 1) << verb << name << ": " << outcome.text;
+      EXPECT_FALSE(outcome.text.empty());
+    }
+}
+
+TEST_F(PodaqProgram, AWrongCommandLineExitsWith2) {
+  for (const char* arguments : {"", "frobnicate", "inspect", "bench FILE --batch 0", "inspect FILE --unknown"})
+    EXPECT_EQ(podaq(arguments).exit_code, 2) << arguments;
+  EXPECT_EQ(podaq("--help").exit_code, 0);
+}
+
+TEST_F(PodaqProgram, TrainingVerbsNameTheProgramThatIsMissing) {
+  const fs::path alone = folder_ / "podaq";
+  fs::copy_file(program_, alone);
+  const Outcome outcome = run(alone.string() + " compress amc-quick");
+  EXPECT_EQ(outcome.exit_code, 1);
+  expect_has(outcome.text, "podaq-train");
+}
+
+TEST_F(PodaqProgram, TrainingVerbsRunTheProgramBesideIt) {
+  const fs::path alone = folder_ / "podaq";
+  fs::copy_file(program_, alone);
+  const fs::path train = folder_ / "podaq-train";
+  std::ofstream(train) << "#!/bin/sh\necho \"$@\"\nexit 7\n";
+  fs::permissions(train, fs::perms::owner_all);
+  const Outcome outcome = run(alone.string() + " compress amc-quick --recipe 'a b.toml'");
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_EQ(outcome.text, "compress amc-quick --recipe a b.toml\n");
+}
+
+}  // namespace
+}  // namespace podaq
