@@ -24,6 +24,8 @@ struct RandomSampler::State {
 
 namespace {
 
+__extension__ using Product = unsigned __int128;  // of two 64-bit numbers
+
 // Fisher and Yates' shuffle. The generator and its seeding are the same everywhere, by the C++ standard.
 std::vector<std::size_t> permutation(std::size_t size, std::uint64_t seed, std::uint64_t epoch) {
   const auto low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };
@@ -33,7 +35,7 @@ std::vector<std::size_t> permutation(std::size_t size, std::uint64_t seed, std::
   std::vector<std::size_t> order(size);
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t left = size; left > 1; --left) {
-    const auto chosen = static_cast<std::size_t>((static_cast<unsigned __int128>(random()) * left) >> 64);
+    const auto chosen = static_cast<std::size_t>((static_cast<Product>(random()) * left) >> 64);
     std::swap(order[left - 1], order[chosen]);
   }
   return order;
