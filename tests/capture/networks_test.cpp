@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "capture/nets.h"
+#include "support/nets.h"
 
 namespace podaq {
 namespace {

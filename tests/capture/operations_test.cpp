@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "capture/nets.h"
+#include "support/nets.h"
 
 namespace podaq {
 namespace {
