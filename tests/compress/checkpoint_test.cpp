@@ -1,0 +1,208 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <utility>
+
+#include "compress/network_builder.h"
+#include "compress/training_loop.h"
+#include "podaq/compress/compressor.h"
+#include "podaq/core/error.h"
+#include "podaq/format/file.h"
+#include "podaq/training/random_sampler.h"
+
+namespace podaq {
+namespace {
+
+using test::small_classifier;
+
+Recipe full_recipe() {
+  return {
+      .epochs = {.dense = 1, .prune = 1, .recover = 1, .quantize = 1, .freeze_batch_norm = 1, .freeze_observers = 1},
+      .prune = PruneRecipe{.sparsity = 0.75},
+      .quantize = QuantizeRecipe{}};
+}
+
+// One process's training run: network, optimizer with two groups, sampler, compressor.
+struct TrainingRun {
+  std::shared_ptr<GraphModule> model;
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::unique_ptr<RandomSampler> sampler;
+  std::unique_ptr<Compressor> compressor;
+  test::Batch data;
+
+  static constexpr std::int64_t samples = 80;
+  static constexpr std::int64_t batch = 16;
+  static constexpr std::int64_t steps_per_epoch = 5;
+
+  TrainingRun(std::uint64_t seed, const std::string& kind, double learning_rate, double weight_decay) {
+    torch::manual_seed(21);
+    data = test::make_batch(samples, 2, 16, 4);
+    torch::manual_seed(seed);
+    model = small_classifier(2, 16, 4, seed);
+    model->train();
+    std::vector<torch::Tensor> weights;
+    std::vector<torch::Tensor> others;
+    for (const torch::Tensor& parameter : model->parameters())
+      (parameter.dim() > 1 ? weights : others).push_back(parameter);
+    const auto make = [&]<typename Optimizer, typename Options>(Options options) {
+      std::vector<torch::optim::OptimizerParamGroup> groups;
+      groups.emplace_back(weights, std::make_unique<Options>(Options(options).weight_decay(weight_decay)));
+      groups.emplace_back(others, std::make_unique<Options>(Options(options).weight_decay(0)));
+      optimizer = std::make_unique<Optimizer>(groups, options);
+    };
+    if (kind == "Adam") make.operator()<torch::optim::Adam>(torch::optim::AdamOptions(learning_rate));
+    if (kind == "AdamW") make.operator()<torch::optim::AdamW>(torch::optim::AdamWOptions(learning_rate));
+    if (kind == "SGD") make.operator()<torch::optim::SGD>(torch::optim::SGDOptions(learning_rate).momentum(0.9));
+    if (kind == "RMSprop") make.operator()<torch::optim::RMSprop>(torch::optim::RMSpropOptions(learning_rate));
+    sampler = std::make_unique<RandomSampler>(samples, seed);
+    compressor = std::make_unique<Compressor>(model, full_recipe());
+    compressor->attach(*optimizer, *sampler, {.steps_per_epoch = steps_per_epoch});
+  }
+
+  void step() {
+    if (!std::exchange(is_in_epoch, true)) sampler->reset();
+    const auto indices = sampler->next(batch).value();
+    const std::vector<std::int64_t> rows(indices.begin(), indices.end());
+    const torch::Tensor index = torch::tensor(rows, torch::kLong);
+    // Noise and dropout alike draw on LibTorch's own random state.
+    const torch::Tensor samples_of_step = data.samples.index_select(0, index) + 0.1 * torch::randn({batch, 2, 16});
+    test::train_step(*model, *optimizer, {samples_of_step, data.labels.index_select(0, index)});
+    compressor->step();
+  }
+
+  void train(std::int64_t steps) {
+    for (; steps > 0; --steps) {
+      step();
+      if (++steps_in_epoch < steps_per_epoch) continue;
+      steps_in_epoch = 0;
+      is_in_epoch = false;
+      compressor->end_epoch();
+    }
+  }
+
+  void resume(const std::filesystem::path& path, std::int64_t steps_done) {
+    compressor->load_checkpoint(path);
+    steps_in_epoch = steps_done % steps_per_epoch;
+    is_in_epoch = false;
+  }
+
+  std::int64_t steps_in_epoch = 0;
+  bool is_in_epoch = false;
+};
+
+constexpr std::int64_t all_steps = 30;
+
+std::filesystem::path checkpoint_path(const std::string& name) {
+  return std::filesystem::path(testing::TempDir()) / ("podaq_checkpoint_" + name);
+}
+
+class Resume : public testing::TestWithParam<std::tuple<std::string, std::int64_t>> {};
+
+// design.md 4 "Same seed, same bytes"; C11: pytorch PR #125215, learning rate and group options come back.
+TEST_P(Resume, GivesTheFileOfTheUnbrokenRun) {
+  const auto& [kind, stop] = GetParam();
+  const std::filesystem::path path = checkpoint_path(kind + std::to_string(stop));
+  TrainingRun whole(31, kind, 0.01, 1e-2);
+  whole.train(stop);
+  whole.compressor->save_checkpoint(path);
+  whole.train(all_steps - stop);
+  const std::vector<std::byte> expected = encode(whole.compressor->convert());
+
+  TrainingRun resumed(99, kind, 0.7, 0.5);
+  resumed.train(stop % 7);  // whatever it did before is forgotten
+  resumed.resume(path, stop);
+  EXPECT_EQ(resumed.optimizer->param_groups()[0].options().get_lr(), 0.01);
+  EXPECT_EQ(resumed.compressor->epoch(), stop / TrainingRun::steps_per_epoch);
+  resumed.train(all_steps - stop);
+  EXPECT_EQ(encode(resumed.compressor->convert()), expected);
+  std::filesystem::remove(path);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Resume,
+                         testing::Combine(testing::Values("Adam", "AdamW", "SGD", "RMSprop"),
+                                          testing::Values(0, 3, 8, 12, 17, 22, 28)));
+
+// C11: both groups' weight decay.
+TEST(Checkpoint, RestoresLearningRateAndGroupOptions) {
+  const std::filesystem::path path = checkpoint_path("groups");
+  TrainingRun first(31, "Adam", 0.1, 1e-4);
+  first.train(2);
+  first.compressor->save_checkpoint(path);
+  TrainingRun second(31, "Adam", 0.7, 0.3);
+  second.compressor->load_checkpoint(path);
+  const auto& groups = second.optimizer->param_groups();
+  for (const auto& group : groups) EXPECT_EQ(group.options().get_lr(), 0.1);
+  EXPECT_EQ(static_cast<const torch::optim::AdamOptions&>(groups[0].options()).weight_decay(), 1e-4);
+  EXPECT_EQ(static_cast<const torch::optim::AdamOptions&>(groups[1].options()).weight_decay(), 0.0);
+  std::filesystem::remove(path);
+}
+
+// pytorch/tutorials #905, tfmot #206.
+TEST(Checkpoint, HoldsZerosAtExactlyZeroAndMasksThemOnResume) {
+  const std::filesystem::path path = checkpoint_path("zeros");
+  TrainingRun first(31, "Adam", 0.01, 1e-2);
+  first.train(11);
+  first.compressor->save_checkpoint(path);
+  TrainingRun second(99, "Adam", 0.01, 1e-2);
+  second.resume(path, 11);
+  const torch::Tensor zeros = first.model->tensor("conv1.weight") == 0;
+  EXPECT_EQ(zeros.sum().item<std::int64_t>(), 144);
+  EXPECT_TRUE(test::same_bits(second.model->tensor("conv1.weight"), first.model->tensor("conv1.weight")));
+  second.train(3);
+  EXPECT_TRUE((second.model->tensor("conv1.weight") == 0).equal(zeros));
+  std::filesystem::remove(path);
+}
+
+std::string refusal(Compressor& compressor, const std::filesystem::path& path) {
+  try {
+    compressor.load_checkpoint(path);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "the checkpoint was accepted";
+  return {};
+}
+
+TEST(Checkpoint, OfAnotherRunIsRefusedWithTheReason) {
+  const std::filesystem::path path = checkpoint_path("refused");
+  TrainingRun first(31, "Adam", 0.01, 0);
+  first.compressor->save_checkpoint(path);
+  TrainingRun other_optimizer(31, "SGD", 0.01, 0);
+  EXPECT_NE(refusal(*other_optimizer.compressor, path).find("optimizer"), std::string::npos);
+
+  const auto model = small_classifier();
+  torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
+  Compressor other_recipe(model, {.epochs = {.dense = 1}});
+  other_recipe.attach(optimizer, {.steps_per_epoch = 5});
+  EXPECT_NE(refusal(other_recipe, path).find("recipe"), std::string::npos);
+
+  const auto wide = small_classifier(3);
+  torch::optim::Adam wide_optimizer(wide->parameters(), torch::optim::AdamOptions(0.01));
+  RandomSampler sampler(80, 1);
+  Compressor other_network(wide, full_recipe());
+  other_network.attach(wide_optimizer, sampler, {.steps_per_epoch = 5});
+  EXPECT_NE(refusal(other_network, path).find("conv0.weight"), std::string::npos);
+
+  Compressor other_length(small_classifier(), full_recipe());
+  EXPECT_THROW(other_length.load_checkpoint(path), Error) << "attach comes first";
+  std::filesystem::remove(path);
+}
+
+TEST(Checkpoint, ThatIsDamagedOrNoneIsRefused) {
+  const std::filesystem::path path = checkpoint_path("damaged");
+  TrainingRun run(31, "Adam", 0.01, 0);
+  std::ofstream(path) << "not a checkpoint";
+  refusal(*run.compressor, path);
+  run.compressor->save_checkpoint(path);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  refusal(*run.compressor, path);
+  std::filesystem::remove(path);
+  EXPECT_THROW(run.compressor->load_checkpoint(path), Error);
+}
+
+}  // namespace
+}  // namespace podaq

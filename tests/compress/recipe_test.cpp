@@ -1,0 +1,196 @@
+#include "podaq/compress/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "compress/network_builder.h"
+#include "podaq/compress/compressor.h"
+#include "podaq/core/error.h"
+
+namespace podaq {
+namespace {
+
+constexpr const char* full_recipe = R"([epochs]
+dense = 1
+prune = 4.5
+recover = 2
+quantize = 2
+freeze_batch_norm = 1
+freeze_observers = 0.5
+
+[prune]
+sparsity = 0.9
+initial_sparsity = 0.1
+schedule = "one_shot"
+scope = "global"
+layers = ["conv*", "classifier"]
+
+[prune.by_layer]
+"conv*" = 0.8
+conv0 = 0.5
+
+[quantize]
+weight_bits = 6
+activation_bits = 7
+observer = "min_max"
+averaging_constant = 0.05
+layers = ["*"]
+float_layers = ["conv0"]
+weight_bits_by_layer = { "classifier" = 4 }
+)";
+
+std::string refusal(const std::string& text) {
+  try {
+    (void)Recipe::parse(text, "r.toml");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::recipe);
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted:\n" << text;
+  return {};
+}
+
+std::string refusal_by_network(const std::string& text) {
+  try {
+    const Compressor compressor(test::small_classifier(), Recipe::parse(text, "r.toml"));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::recipe);
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted:\n" << text;
+  return {};
+}
+
+void expect_names(const std::string& error, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) EXPECT_NE(error.find(part), std::string::npos) << part << " in: " << error;
+}
+
+TEST(Recipe, ReadsEveryField) {
+  const Recipe recipe = Recipe::parse(full_recipe);
+  EXPECT_EQ(recipe.epochs.dense, 1);
+  EXPECT_EQ(recipe.epochs.prune, 4.5);
+  EXPECT_EQ(recipe.epochs.freeze_observers, 0.5);
+  ASSERT_TRUE(recipe.prune.has_value());
+  EXPECT_EQ(recipe.prune->sparsity, 0.9);
+  EXPECT_EQ(recipe.prune->initial_sparsity, 0.1);
+  EXPECT_EQ(recipe.prune->schedule, ScheduleKind::one_shot);
+  EXPECT_EQ(recipe.prune->scope, PruneScope::global);
+  EXPECT_EQ(recipe.prune->layers, (std::vector<std::string>{"conv*", "classifier"}));
+  ASSERT_EQ(recipe.prune->by_layer.size(), 2U);
+  EXPECT_EQ(recipe.prune->by_layer[0].layers, "conv*") << "exceptions keep the order of the text";
+  EXPECT_EQ(recipe.prune->by_layer[1].sparsity, 0.5);
+  ASSERT_TRUE(recipe.quantize.has_value());
+  EXPECT_EQ(recipe.quantize->weight_bits, 6);
+  EXPECT_EQ(recipe.quantize->activation_bits, 7);
+  EXPECT_EQ(recipe.quantize->observer.kind, ObserverKind::min_max);
+  EXPECT_EQ(recipe.quantize->observer.averaging_constant, 0.05);
+  EXPECT_EQ(recipe.quantize->float_layers, std::vector<std::string>{"conv0"});
+  EXPECT_EQ(recipe.quantize->weight_bits_by_layer.at(0).weight_bits, 4);
+}
+
+TEST(Recipe, ComesBackFromItsOwnToml) {
+  const Recipe recipe = Recipe::parse(full_recipe);
+  const Recipe again = Recipe::parse(to_toml(recipe));
+  EXPECT_EQ(to_toml(again), to_toml(recipe));
+  EXPECT_EQ(again.prune->by_layer.at(1).layers, "conv0");
+  EXPECT_EQ(recipe_hash(again), recipe_hash(recipe));
+  EXPECT_EQ(recipe_hash(recipe).size(), 64U);
+  Recipe other = recipe;
+  other.prune->sparsity = 0.91;
+  EXPECT_NE(recipe_hash(other), recipe_hash(recipe));
+  other.prune->layers = {"odd \"name\" \\ \n"};
+  EXPECT_EQ(Recipe::parse(to_toml(other)).prune->layers, other.prune->layers);
+}
+
+TEST(Recipe, LoadsFromAFileAndNamesItInErrors) {
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "podaq_recipe_test.toml";
+  std::ofstream(path) << full_recipe;
+  EXPECT_EQ(to_toml(Recipe::load(path)), to_toml(Recipe::parse(full_recipe)));
+  std::ofstream(path) << "[epochs]\ndense = 1\n[prune]\nsparsitty = 0.5\n";
+  try {
+    (void)Recipe::load(path);
+    FAIL();
+  } catch (const Error& error) {
+    expect_names(error.what(), {path.string() + ":4", "sparsitty"});
+  }
+  std::filesystem::remove(path);
+  EXPECT_THROW((void)Recipe::load(path), Error);
+}
+
+TEST(Recipe, RefusesUnknownKeysWithTheirLine) {
+  expect_names(refusal("[epochs]\ndense = 1\npruning = 2\n"), {"r.toml:3", "epochs.pruning", "prune"});
+  expect_names(refusal("[epochs]\ndense = 1\n\n[qantize]\n"), {"r.toml:4", "qantize"});
+  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nbits = 8\n"), {"r.toml:4", "quantize.bits"});
+}
+
+TEST(Recipe, RefusesImpossibleValuesWithTheirLineAndRange) {
+  const std::string head = "[epochs]\nprune = 1\n[prune]\n";
+  expect_names(refusal(head + "sparsity = 1.5\n"), {"r.toml:4", "prune.sparsity", "1.5", "[0, 1]"});
+  expect_names(refusal(head + "sparsity = -0.1\n"), {"r.toml:4", "prune.sparsity"});
+  expect_names(refusal(head + "sparsity = nan\n"), {"r.toml:4", "prune.sparsity"});
+  expect_names(refusal(head + "sparsity = 0.5\ninitial_sparsity = 0.6\n"), {"r.toml:5", "prune.initial_sparsity"});
+  expect_names(refusal(head + "sparsity = 0.5\n\nby_layer = { conv0 = 2 }\n"), {"r.toml:6", "conv0"});
+  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nweight_bits = 9\n"),
+               {"r.toml:4", "quantize.weight_bits", "[2, 8]"});
+  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nactivation_bits = 3\n"), {"r.toml:4", "[4, 8]"});
+  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\naveraging_constant = 0\n"), {"r.toml:4", "(0, 1]"});
+  expect_names(refusal("[epochs]\ndense = -1\n"), {"r.toml:2", "epochs.dense"});
+}
+
+TEST(Recipe, RefusesValuesOfAnotherTypeWithTheirLine) {
+  expect_names(refusal("[epochs]\ndense = \"1\"\n"), {"r.toml:2", "epochs.dense", "number"});
+  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nscope = \"network\"\n"),
+               {"r.toml:4", "prune.scope", "layer", "global"});
+  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nlayers = \"*\"\n"), {"r.toml:4", "prune.layers"});
+  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nlayers = [1]\n"), {"r.toml:4", "prune.layers"});
+  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nweight_bits = 7.5\n"), {"r.toml:4", "whole number"});
+  expect_names(refusal("epochs = 3\n"), {"r.toml:1", "epochs", "table"});
+  expect_names(refusal("[epochs\n"), {"r.toml:1"});
+}
+
+TEST(Recipe, RefusesStagesItHasNoUseFor) {
+  expect_names(refusal("[epochs]\ndense = 1\nprune = 2\n"), {"r.toml:3", "epochs.prune", "[prune]"});
+  expect_names(refusal("[epochs]\ndense = 1\nquantize = 2\n"), {"r.toml:3", "epochs.quantize"});
+  expect_names(refusal("[epochs]\ndense = 1\nfreeze_observers = 2\n"), {"r.toml:3", "epochs.freeze_observers"});
+  expect_names(refusal("[epochs]\ndense = 1\n[quantize]\n"), {"epochs.quantize"});
+  expect_names(refusal("[epochs]\n"), {"r.toml:1", "epochs", "0"});
+}
+
+TEST(Recipe, RefusesGlobsThatMatchNoLayerWithTheirLineAndTheLayersThereAre) {
+  expect_names(refusal_by_network("[epochs]\nprune = 1\n[prune]\nsparsity = 0.5\nlayers = [\n  \"conv*\",\n"
+                                  "  \"features.*\",\n]\n"),
+               {"r.toml:7", "features.*", "conv0, conv1, classifier"});
+  expect_names(refusal_by_network("[epochs]\nprune = 1\n[prune.by_layer]\nconv7 = 0.5\n"), {"r.toml:4", "conv7"});
+  expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize]\nfloat_layers = [\"head\"]\n"),
+               {"r.toml:4", "head"});
+  expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize.weight_bits_by_layer]\nhead = 4\n"),
+               {"r.toml:4", "head"});
+}
+
+// C25: the nearest reachable sparsity is named.
+TEST(Recipe, RefusesToEmptyLayersAndNamesTheNearestReachableSparsity) {
+  expect_names(refusal_by_network("[epochs]\nprune = 1\n[prune]\nsparsity = 1.0\nlayers = [\"classifier\"]\n"),
+               {"r.toml:4", "prune.sparsity", "0.96875", "31 of 32"});
+  test::NetworkBuilder net;
+  const ValueId x = net.input("input", {100});
+  const auto model = net.build({net.linear(x, "only", 1)});
+  const Recipe recipe{.epochs = {.prune = 1}, .prune = PruneRecipe{.sparsity = 1.0}};
+  try {
+    const Compressor compressor(model, recipe);
+    FAIL();
+  } catch (const Error& error) {
+    expect_names(error.what(), {"prune.sparsity", "0.99"});
+  }
+}
+
+TEST(Recipe, BuiltInCppIsCheckedToo) {
+  const auto model = test::small_classifier();
+  EXPECT_THROW(Compressor(model, Recipe{}), Error);
+  EXPECT_THROW(Compressor(model, {.epochs = {.prune = 1}, .prune = PruneRecipe{.sparsity = -0.5}}), Error);
+  EXPECT_THROW(Compressor(model, {.epochs = {.quantize = 1}, .quantize = QuantizeRecipe{.weight_bits = 1}}), Error);
+  EXPECT_THROW(Compressor(nullptr, {.epochs = {.dense = 1}}), Error);
+}
+
+}  // namespace
+}  // namespace podaq
