@@ -34,8 +34,8 @@ struct AttachOptions {
 
 /// One conv or linear layer as it stands.
 struct LayerReport {
-  std::string layer;
-  std::int64_t weights = 0;
+  std::string layer;                  ///< The conv or linear layer.
+  std::int64_t weights = 0;           ///< Weights in all.
   std::int64_t zeros = 0;             ///< Weights that are exactly 0.
   std::int64_t masked = 0;            ///< Weights that a mask holds at 0.
   int weight_bits = 32;               ///< 32: float.
@@ -44,7 +44,7 @@ struct LayerReport {
 
 /// The network as it stands, layer by layer, and what observers met.
 struct CompressionReport {
-  std::vector<LayerReport> layers;
+  std::vector<LayerReport> layers;  ///< In execution order.
   /// Values that held NaN or infinities while observed, with how many; they never enter a range.
   std::map<std::string, std::int64_t> not_finite_elements;
 };
@@ -73,6 +73,7 @@ class Compressor {
   /// Takes up the training loop; must come before the first step. `optimizer` (and `sampler`), of which checkpoints
   /// keep the state, must outlive the compressor or the next attach.
   void attach(torch::optim::Optimizer& optimizer, const AttachOptions& options);
+  /// The same with a sampler, whose place checkpoints keep.
   void attach(torch::optim::Optimizer& optimizer, RandomSampler& sampler, const AttachOptions& options);
 
   /// To be called after each optimizer.step() — once per optimizer step, not per accumulated batch: advances the
@@ -85,6 +86,7 @@ class Compressor {
 
   /// Epochs ended so far, and epochs that the recipe takes (its stages' sum, rounded up).
   [[nodiscard]] std::int64_t epoch() const;
+  /// Epochs that the recipe takes: the sum of its stages, rounded up.
   [[nodiscard]] std::int64_t epochs() const;
 
   /// The stage that the next step belongs to; after the last step, the last stage.
@@ -101,6 +103,7 @@ class Compressor {
   /// could overflow, numbers are not finite, or a layer trained without its quantizer.
   [[nodiscard]] Graph convert() const;
 
+  /// Zeros, masks and bits of each layer now, and what observers met so far.
   [[nodiscard]] CompressionReport report() const;
 
   /// Where quantizers stand, as a table for people; empty for recipes without [quantize].

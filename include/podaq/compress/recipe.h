@@ -31,16 +31,16 @@ enum class PruneScope : std::uint8_t {
 
 /// A sparsity for the layers that a glob chooses.
 struct LayerSparsity {
-  std::string layers;
-  double sparsity = 0;
+  std::string layers;   ///< Glob of layer or weight names.
+  double sparsity = 0;  ///< In [0, 1).
 };
 
 /// Pruning by magnitude, weight by weight.
 struct PruneRecipe {
-  double sparsity = 0;          ///< The share of zeros at the end, in [0, 1).
-  double initial_sparsity = 0;  ///< The share where the ramp starts, in [0, sparsity].
-  ScheduleKind schedule = ScheduleKind::cubic;
-  PruneScope scope = PruneScope::layer;
+  double sparsity = 0;                          ///< The share of zeros at the end, in [0, 1).
+  double initial_sparsity = 0;                  ///< The share where the ramp starts, in [0, sparsity].
+  ScheduleKind schedule = ScheduleKind::cubic;  ///< How sparsity rises over the prune stage.
+  PruneScope scope = PruneScope::layer;         ///< Which weights compete with each other.
   /// Globs of layer or weight names ("features.*"). Layers that need no gradient are pruned only where one of these
   /// names them without a wildcard.
   std::vector<std::string> layers = {"*"};
@@ -49,15 +49,15 @@ struct PruneRecipe {
 
 /// Weight bits for the layers that a glob chooses.
 struct LayerBits {
-  std::string layers;
-  int weight_bits = 8;
+  std::string layers;   ///< Glob of layer names.
+  int weight_bits = 8;  ///< 2 to 8.
 };
 
 /// Fake quantization while training, codes afterwards.
 struct QuantizeRecipe {
-  int weight_bits = 8;      ///< 2 to 8.
-  int activation_bits = 8;  ///< 4 to 8.
-  ObserverOptions observer = {};
+  int weight_bits = 8;                               ///< 2 to 8.
+  int activation_bits = 8;                           ///< 4 to 8.
+  ObserverOptions observer = {};                     ///< How activation ranges are found.
   std::vector<std::string> layers = {"*"};           ///< Globs of conv and linear layers that work on codes.
   std::vector<std::string> float_layers = {};        ///< Globs of layers that stay float.
   std::vector<LayerBits> weight_bits_by_layer = {};  ///< Exceptions; the last that matches counts.
@@ -82,9 +82,9 @@ struct QuantizeRecipe {
 ///
 /// Without [prune] nothing is pruned, without [quantize] the network stays float.
 struct Recipe {
-  StageLengths epochs = {};
-  std::optional<PruneRecipe> prune = {};
-  std::optional<QuantizeRecipe> quantize = {};
+  StageLengths epochs = {};                     ///< How long each stage lasts.
+  std::optional<PruneRecipe> prune = {};        ///< None: nothing is pruned.
+  std::optional<QuantizeRecipe> quantize = {};  ///< None: the network stays float.
   /// Where a recipe read from text says what, for later errors: "prune.sparsity" -> "recipe.toml:12".
   std::map<std::string, std::string> origins = {};
 

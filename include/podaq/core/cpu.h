@@ -16,14 +16,14 @@ struct RawCpuid {
 
 /// The x86 instruction sets that can be used here: the CPU has them and the operating system saves their registers.
 struct CpuFeatures {
-  bool avx2 = false;
-  bool fma = false;
-  bool avxvnni = false;
-  bool avx512f = false;
-  bool avx512bw = false;
-  bool avx512dq = false;
-  bool avx512vl = false;
-  bool avx512vnni = false;
+  bool avx2 = false;        ///< AVX2.
+  bool fma = false;         ///< FMA3.
+  bool avxvnni = false;     ///< AVX-VNNI.
+  bool avx512f = false;     ///< AVX-512 F.
+  bool avx512bw = false;    ///< AVX-512 BW.
+  bool avx512dq = false;    ///< AVX-512 DQ.
+  bool avx512vl = false;    ///< AVX-512 VL.
+  bool avx512vnni = false;  ///< AVX-512 VNNI.
 
   friend bool operator==(const CpuFeatures&, const CpuFeatures&) = default;
 };

@@ -20,8 +20,10 @@ enum class ErrorCode {
 /// The one exception type that podaq throws on purpose.
 class Error : public std::runtime_error {
  public:
+  /// @param text  what is wrong, where, and what to do about it.
   Error(ErrorCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
 
+  /// What kind of fault it is.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
 
  private:

@@ -9,13 +9,15 @@ namespace podaq {
 
 /// Something to time: one call is one inference.
 struct Contestant {
-  std::string name;
-  std::function<void()> run;
+  std::string name;           ///< What the result is listed under.
+  std::function<void()> run;  ///< One inference.
 };
 
 /// Microseconds per call.
 struct Latency {
-  double median_us = 0, p10_us = 0, p90_us = 0;
+  double median_us = 0;  ///< Median of all rounds.
+  double p10_us = 0;     ///< A tenth of the rounds is faster.
+  double p90_us = 0;     ///< A tenth of the rounds is slower.
 };
 
 /// How latencies are measured.

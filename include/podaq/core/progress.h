@@ -10,8 +10,8 @@ namespace podaq {
 
 /// How far a long piece of work has come.
 struct ProgressState {
-  std::uint64_t done = 0;
-  std::uint64_t total = 0;
+  std::uint64_t done = 0;                    ///< Units of work finished.
+  std::uint64_t total = 0;                   ///< Units of work in all.
   std::chrono::duration<double> elapsed{0};  ///< Seconds since the work began.
 };
 
@@ -25,8 +25,11 @@ struct ProgressState {
 /// Where progress goes and what time it is.
 struct ProgressOptions {
   std::function<void(std::string_view)> write;  ///< Receives text to show; empty: standard error.
+  /// The clock.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
-  enum class Style : std::uint8_t { automatic, updating_line, plain_lines } style = Style::automatic;
+  /// One line that is rewritten, or one line after another; automatic: the former on a terminal.
+  enum class Style : std::uint8_t { automatic, updating_line, plain_lines };
+  Style style = Style::automatic;  ///< How progress is shown.
 };
 
 /// Shows the progress of long work with its rate and the time left: on a terminal one line that is rewritten at most

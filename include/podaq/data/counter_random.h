@@ -32,13 +32,14 @@ namespace podaq {
 /// Names one stream of random draws: a seed and three words of the caller's choosing (say class, SNR and index).
 /// Different streams are independent; nothing is shared between them, so any thread may draw any stream.
 struct RandomStream {
-  std::uint64_t seed = 0;
-  std::array<std::uint32_t, 3> words = {0, 0, 0};
+  std::uint64_t seed = 0;                          ///< The same for all streams of a run.
+  std::array<std::uint32_t, 3> words = {0, 0, 0};  ///< Which stream of the run.
 };
 
 /// Reads a `RandomStream` from its first draw on: draw n depends on the stream and n alone.
 class CounterRandom {
  public:
+  /// Stands at the first draw of `stream`.
   explicit constexpr CounterRandom(const RandomStream& stream) noexcept
       : counter_{0, stream.words[0], stream.words[1], stream.words[2]},
         key_{static_cast<std::uint32_t>(stream.seed), static_cast<std::uint32_t>(stream.seed >> 32)} {}

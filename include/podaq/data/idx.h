@@ -12,9 +12,9 @@ namespace podaq {
 
 /// Grey-scale images of one size, as an IDX file (magic 2051) holds them.
 struct IdxImages {
-  std::int64_t count = 0;
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
+  std::int64_t count = 0;                 ///< Images.
+  std::int64_t rows = 0;                  ///< Pixels from top to bottom.
+  std::int64_t columns = 0;               ///< Pixels from left to right.
   std::vector<std::uint8_t> pixels = {};  ///< count × rows × columns, row-major.
 };
 
@@ -42,8 +42,8 @@ struct IdxImages {
 
 /// The two parts in which an image data set is published.
 struct ImageDatasets {
-  Dataset train;
-  Dataset test;
+  Dataset train;  ///< The part to learn from.
+  Dataset test;   ///< The part to report figures on.
 };
 
 /// Reads Fashion-MNIST (60 000 training and 10 000 test images of 28×28, ten classes) from the four files

@@ -42,21 +42,22 @@ void save(const Graph& graph, const std::filesystem::path& path, WriteOptions op
 
 /// What `podaq inspect` shows of a file's bytes.
 struct FileReport {
+  /// One section of the file.
   struct Section {
-    std::string name;
-    std::uint64_t offset = 0;
-    std::uint64_t stored_bytes = 0;
-    std::uint64_t decoded_bytes = 0;
-    std::string coder;
-    bool checksum_matches = false;
+    std::string name;                 ///< What it holds: "graph", "masks", "codes", …
+    std::uint64_t offset = 0;         ///< From the start of the file.
+    std::uint64_t stored_bytes = 0;   ///< In the file.
+    std::uint64_t decoded_bytes = 0;  ///< As declared.
+    std::string coder;                ///< How it is compressed.
+    bool checksum_matches = false;    ///< CRC-32C of the stored bytes.
   };
-  std::uint16_t version = 0;
-  std::uint64_t required_features = 0;
-  std::uint64_t optional_features = 0;
-  std::uint64_t file_bytes = 0;
-  std::string sha256;  ///< Hexadecimal, as stored.
-  bool sha256_matches = false;
-  std::vector<Section> sections;
+  std::uint16_t version = 0;            ///< Of the format.
+  std::uint64_t required_features = 0;  ///< Bits that a reader must know.
+  std::uint64_t optional_features = 0;  ///< Bits that a reader may ignore.
+  std::uint64_t file_bytes = 0;         ///< The whole file.
+  std::string sha256;                   ///< Hexadecimal, as stored.
+  bool sha256_matches = false;          ///< Whether the file is what was written.
+  std::vector<Section> sections;        ///< In the order they are stored.
 };
 
 /// Reads the header and the section table of `bytes` and checks every checksum, without decoding the graph.

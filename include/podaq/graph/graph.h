@@ -18,20 +18,20 @@ using ValueId = std::uint32_t;
 /// What flows along an edge: float numbers, or u8 codes where `qparams` is set. Every value has a leading batch
 /// dimension that `shape` leaves out.
 struct Value {
-  std::string name;
-  Shape shape;
-  std::optional<QParams> qparams;
+  std::string name;                ///< Unique in the graph.
+  Shape shape;                     ///< Per sample.
+  std::optional<QParams> qparams;  ///< Set: u8 codes under these parameters; none: float.
 
   friend bool operator==(const Value&, const Value&) = default;
 };
 
 /// One operation. Node names are the module's own layer names ("features.0") where there is one.
 struct Node {
-  Op op;
-  std::string name;
-  std::vector<ValueId> inputs;
+  Op op;                             ///< What it computes.
+  std::string name;                  ///< Unique in the graph.
+  std::vector<ValueId> inputs;       ///< In the order the op documents.
   std::vector<std::string> tensors;  ///< Names into Graph::tensors, in the order the op documents; "" is absent.
-  ValueId output = 0;
+  ValueId output = 0;                ///< The value that it computes.
 
   friend bool operator==(const Node&, const Node&) = default;
 };
@@ -42,11 +42,11 @@ struct Node {
 /// activations whose output has qparams work on codes; a conv or linear with quantized input and unquantized output
 /// gives float numbers (the network's output).
 struct Graph {
-  std::vector<Value> values;
-  std::vector<Node> nodes;
-  std::vector<ValueId> inputs;
-  std::vector<ValueId> outputs;
-  std::map<std::string, Tensor> tensors;
+  std::vector<Value> values;                    ///< All that flows.
+  std::vector<Node> nodes;                      ///< In execution order.
+  std::vector<ValueId> inputs;                  ///< Values that the user gives.
+  std::vector<ValueId> outputs;                 ///< Values that the user gets.
+  std::map<std::string, Tensor> tensors;        ///< Constants, by name.
   std::map<std::string, std::string> metadata;  ///< Class labels, input normalization, recipe hash, producer.
 
   friend bool operator==(const Graph&, const Graph&) = default;

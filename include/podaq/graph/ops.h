@@ -22,8 +22,8 @@ namespace podaq {
 
 /// y = min(max(x, minimum), maximum). ReLU is Clamp{0, infinity}; NaN stays NaN in float.
 struct Clamp {
-  float minimum = -std::numeric_limits<float>::infinity();
-  float maximum = std::numeric_limits<float>::infinity();
+  float minimum = -std::numeric_limits<float>::infinity();  ///< Lower bound; -infinity: none.
+  float maximum = std::numeric_limits<float>::infinity();   ///< Upper bound; infinity: none.
   friend bool operator==(const Clamp&, const Clamp&) = default;
 };
 
@@ -31,18 +31,21 @@ struct Clamp {
 /// value of the output's shape that is added before the clamp. Tensors: weight {K, C/groups, taps...}, bias {K} or
 /// absent.
 struct Conv {
-  std::vector<std::int64_t> stride, pads_begin, pads_end, dilation;  ///< One entry per spatial dimension.
-  std::int64_t groups = 1;
-  bool adds_input = false;
-  std::optional<Clamp> clamp;
+  std::vector<std::int64_t> stride;      ///< One entry per spatial dimension, as in the next three.
+  std::vector<std::int64_t> pads_begin;  ///< Zeros before the first element.
+  std::vector<std::int64_t> pads_end;    ///< Zeros after the last.
+  std::vector<std::int64_t> dilation;    ///< Distance of two taps.
+  std::int64_t groups = 1;               ///< Each group of output channels reads C/groups input channels.
+  bool adds_input = false;               ///< Whether a second input is added before the clamp.
+  std::optional<Clamp> clamp;            ///< Applied last.
   friend bool operator==(const Conv&, const Conv&) = default;
 };
 
 /// y = x W^T + b over the last dimension. Inputs: x {..., in} (and the added value, see Conv). Tensors: weight {out,
 /// in}, bias {out} or absent.
 struct Linear {
-  bool adds_input = false;
-  std::optional<Clamp> clamp;
+  bool adds_input = false;     ///< Whether a second input is added before the clamp.
+  std::optional<Clamp> clamp;  ///< Applied last.
   friend bool operator==(const Linear&, const Linear&) = default;
 };
 
@@ -50,7 +53,7 @@ struct Linear {
 /// may be absent), running_mean, running_var, and num_batches_tracked (i32 of shape {}; absent where the module has
 /// none).
 struct BatchNorm {
-  double epsilon = 1e-5;
+  double epsilon = 1e-5;                 ///< Keeps the square root from 0.
   std::optional<double> momentum = 0.1;  ///< None: cumulative average.
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
@@ -58,23 +61,31 @@ struct BatchNorm {
 /// Largest element of each window; padding never wins, so pads are smaller than the window. `pads_end` may exceed
 /// `pads_begin` (a module's ceil mode).
 struct MaxPool {
-  std::vector<std::int64_t> kernel, stride, pads_begin, pads_end, dilation;
+  std::vector<std::int64_t> kernel;      ///< Taps; one entry per spatial dimension, as in the next four.
+  std::vector<std::int64_t> stride;      ///< Distance of two windows.
+  std::vector<std::int64_t> pads_begin;  ///< Padding before the first element.
+  std::vector<std::int64_t> pads_end;    ///< Padding after the last.
+  std::vector<std::int64_t> dilation;    ///< Distance of two taps.
   friend bool operator==(const MaxPool&, const MaxPool&) = default;
 };
 
 /// Mean of each window, its row-major sum divided by the count. Padding counts as zeros when `count_padding`, else it
 /// is left out of the count.
 struct AvgPool {
-  std::vector<std::int64_t> kernel, stride, pads_begin, pads_end;
-  bool count_padding = true;
+  std::vector<std::int64_t> kernel;      ///< Taps; one entry per spatial dimension, as in the next three.
+  std::vector<std::int64_t> stride;      ///< Distance of two windows.
+  std::vector<std::int64_t> pads_begin;  ///< Padding before the first element.
+  std::vector<std::int64_t> pads_end;    ///< Padding after the last.
+  bool count_padding = true;             ///< Whether padding counts.
   friend bool operator==(const AvgPool&, const AvgPool&) = default;
 };
 
 /// Pooling to a fixed output size: window i spans [floor(i*in/out), ceil((i+1)*in/out)).
 struct AdaptivePool {
+  /// What is taken of a window.
   enum class Kind : std::uint8_t { max, mean };
-  Kind kind = Kind::mean;
-  std::vector<std::int64_t> output_size;
+  Kind kind = Kind::mean;                 ///< What is taken of a window.
+  std::vector<std::int64_t> output_size;  ///< One entry per spatial dimension.
   friend bool operator==(const AdaptivePool&, const AdaptivePool&) = default;
 };
 
@@ -90,7 +101,7 @@ struct GlobalMax {
 
 /// y = a + b, equal shapes.
 struct Add {
-  std::optional<Clamp> clamp;
+  std::optional<Clamp> clamp;  ///< Applied last.
   friend bool operator==(const Add&, const Add&) = default;
 };
 
@@ -101,43 +112,44 @@ struct Mul {
 
 /// y = x * factor + offset, constants known at capture.
 struct Affine {
-  float factor = 1.0F;
-  float offset = 0.0F;
+  float factor = 1.0F;  ///< Finite.
+  float offset = 0.0F;  ///< Finite.
   friend bool operator==(const Affine&, const Affine&) = default;
 };
 
 /// Joins its inputs along `axis` (of the per-sample shape).
 struct Concat {
-  std::int64_t axis = 0;
+  std::int64_t axis = 0;  ///< Of the per-sample shape.
   friend bool operator==(const Concat&, const Concat&) = default;
 };
 
 /// The same elements in row-major order under another per-sample shape; flatten is one of these.
 struct Reshape {
-  Shape shape;
+  Shape shape;  ///< Per sample, no dimension left open.
   friend bool operator==(const Reshape&, const Reshape&) = default;
 };
 
 /// An elementwise function; on codes, a table of 256 entries.
 struct Activation {
+  /// Shared with `numerics`, which computes them.
   using Kind = ActivationKind;
-  Kind kind = Kind::sigmoid;
-  float alpha = 0.0F;  ///< elu: alpha; leaky_relu: negative slope; otherwise unused.
+  Kind kind = Kind::sigmoid;  ///< Which function.
+  float alpha = 0.0F;         ///< elu: alpha; leaky_relu: negative slope; otherwise unused.
   friend bool operator==(const Activation&, const Activation&) = default;
 };
 
 /// exp(x - max) / sum, or its logarithm, along `axis`. Float only.
 struct Softmax {
-  std::int64_t axis = 0;
-  bool logarithm = false;
+  std::int64_t axis = 0;   ///< Of the per-sample shape.
+  bool logarithm = false;  ///< Whether the logarithm is taken.
   friend bool operator==(const Softmax&, const Softmax&) = default;
 };
 
 /// Zeroes elements with probability p while training; the identity otherwise. Not in converted graphs.
 /// `channels`: whole channels at a time (LibTorch's dropout1d/2d).
 struct Dropout {
-  double p = 0.5;
-  bool channels = false;
+  double p = 0.5;         ///< In [0, 1].
+  bool channels = false;  ///< Whether a whole channel is dropped at a time.
   friend bool operator==(const Dropout&, const Dropout&) = default;
 };
 

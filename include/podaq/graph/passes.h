@@ -9,7 +9,8 @@ namespace podaq {
 /// float. Finite for weight 0, tiny and negative. Throws Error(graph) naming the node and channel where
 /// running_var + epsilon is not above 0.
 struct BatchNormAffine {
-  std::vector<float> scale, shift;
+  std::vector<float> scale;  ///< One per channel.
+  std::vector<float> shift;  ///< One per channel.
 };
 [[nodiscard]] BatchNormAffine batch_norm_affine(const Graph& graph, const Node& batch_norm);
 

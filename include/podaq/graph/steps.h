@@ -15,10 +15,10 @@ struct Step {
   std::size_t node = 0;                   ///< Index of the first node.
   std::optional<std::size_t> batch_norm;  ///< Index of the folded batch norm.
   std::optional<std::size_t> add;         ///< Index of the fused add; its other operand is `residual`.
-  std::optional<ValueId> residual;
-  std::optional<std::size_t> clamp;   ///< Index of the folded clamp.
-  std::vector<std::size_t> dropouts;  ///< Dropouts inside the step, identities once converted.
-  ValueId output = 0;                 ///< The value that the whole step computes.
+  std::optional<ValueId> residual;        ///< What the fused add adds.
+  std::optional<std::size_t> clamp;       ///< Index of the folded clamp.
+  std::vector<std::size_t> dropouts;      ///< Dropouts inside the step, identities once converted.
+  ValueId output = 0;                     ///< The value that the whole step computes.
 };
 
 /// Splits a float graph into steps, in execution order (a step stands where its last node stands).

@@ -48,8 +48,8 @@ using Shape = std::vector<std::int64_t>;
 
 /// A constant of the graph: a weight, a bias, a statistic. Row-major.
 struct Tensor {
-  DType dtype = DType::f32;
-  Shape shape;
+  DType dtype = DType::f32;      ///< Of the elements.
+  Shape shape;                   ///< All dimensions; tensors have no batch.
   std::vector<std::byte> bytes;  ///< element_count(shape) * size_of(dtype) bytes; empty when the data live elsewhere
                                  ///< (the parameters of a network in training).
   std::vector<float> scales;     ///< s8 weights: one scale per output channel (dimension 0), or a single one.

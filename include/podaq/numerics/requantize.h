@@ -10,8 +10,8 @@ namespace podaq::numerics {
 
 /// Inclusive bounds of codes; ReLU and clamp fold into them.
 struct CodeBounds {
-  std::int32_t lowest = 0;
-  std::int32_t highest = 255;
+  std::int32_t lowest = 0;     ///< Smallest code.
+  std::int32_t highest = 255;  ///< Largest code.
 };
 
 /// The bounds that a clamp to [minimum, maximum] leaves of `q`'s codes. Quantizing is monotonic, so clamping the code

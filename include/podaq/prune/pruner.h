@@ -13,8 +13,8 @@ namespace podaq {
 
 /// Layers whose weights compete with each other for one sparsity.
 struct PruneGroup {
-  std::vector<WeightedLayer> layers;
-  double sparsity = 0;  ///< At the end of the schedule, in [0, 1).
+  std::vector<WeightedLayer> layers;  ///< At least one.
+  double sparsity = 0;                ///< At the end of the schedule, in [0, 1).
 };
 
 /// Prunes a network by magnitude along a schedule. Each group holds exactly zeros_at(sparsity, …) zeros, no layer
@@ -32,6 +32,7 @@ class Pruner {
   /// Whether the masks stay as they are from `step` on.
   [[nodiscard]] bool is_settled(std::int64_t step) const { return step >= schedule_.end; }
 
+  /// The masks now.
   [[nodiscard]] const Masks& masks() const { return masks_; }
   /// Puts masks back, as from a checkpoint.
   void set_masks(Masks masks) { masks_ = std::move(masks); }

@@ -12,11 +12,11 @@ enum class ScheduleKind : std::uint8_t {
 
 /// A sparsity that depends on the number of optimizer steps done.
 struct SparsitySchedule {
-  ScheduleKind kind = ScheduleKind::cubic;
-  double initial_sparsity = 0.0;  ///< Until `begin`; in [0, 1).
-  double final_sparsity = 0.0;    ///< From `end` on; in [0, 1).
-  std::int64_t begin = 0;         ///< Steps done when the ramp starts.
-  std::int64_t end = 0;           ///< Steps done when the ramp has reached its end; >= begin.
+  ScheduleKind kind = ScheduleKind::cubic;  ///< The ramp's form.
+  double initial_sparsity = 0.0;            ///< Until `begin`; in [0, 1).
+  double final_sparsity = 0.0;              ///< From `end` on; in [0, 1).
+  std::int64_t begin = 0;                   ///< Steps done when the ramp starts.
+  std::int64_t end = 0;                     ///< Steps done when the ramp has reached its end; >= begin.
 };
 
 /// The target sparsity after `step` optimizer steps:

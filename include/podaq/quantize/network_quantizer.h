@@ -15,9 +15,9 @@ namespace podaq {
 
 /// How a network is fake-quantized.
 struct NetworkQuantizerOptions {
-  int activation_bits = 8;       ///< 4 to 8.
-  std::vector<int> weight_bits;  ///< One per step, 2 to 8; read for conv and linear steps on codes.
-  ObserverOptions observer = {};
+  int activation_bits = 8;        ///< 4 to 8.
+  std::vector<int> weight_bits;   ///< One per step, 2 to 8; read for conv and linear steps on codes.
+  ObserverOptions observer = {};  ///< How activation ranges are found.
 };
 
 /// The fake quantizers and observers of one network, as its placement says. While enabled, the network's forward
@@ -36,7 +36,9 @@ class NetworkQuantizer {
   /// From now on ranges stay as they are (or move again).
   void freeze_observers(bool frozen = true);
 
+  /// Where the quantizers stand.
   [[nodiscard]] const Placement& placement() const;
+  /// Bits of the weight of a conv or linear step on codes.
   [[nodiscard]] int weight_bits(std::size_t step) const;
 
   /// The parameters that a quantizer rounds with at present; none while nothing has been observed.

@@ -16,14 +16,14 @@ enum class ObserverKind : std::uint8_t {
 
 /// How activations are observed.
 struct ObserverOptions {
-  ObserverKind kind = ObserverKind::ema;
-  double averaging_constant = 0.01;  ///< ema: in (0, 1].
+  ObserverKind kind = ObserverKind::ema;  ///< How the range follows.
+  double averaging_constant = 0.01;       ///< ema: in (0, 1].
 };
 
 /// The range of what one tensor has held while training.
 struct ObservedRange {
-  double minimum = 0.0;
-  double maximum = 0.0;
+  double minimum = 0.0;                  ///< Meaningful once observed.
+  double maximum = 0.0;                  ///< Meaningful once observed.
   bool is_observed = false;              ///< False until a finite number came by.
   std::int64_t not_finite_elements = 0;  ///< NaN and infinities that came by; they never enter the range.
 

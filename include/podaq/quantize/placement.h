@@ -28,7 +28,7 @@ struct PlacedQuantizer {
 struct Placement {
   std::vector<bool> on_codes;                            ///< One per step.
   std::vector<std::optional<std::size_t>> quantizer_of;  ///< One per value: index into `quantizers`.
-  std::vector<PlacedQuantizer> quantizers;
+  std::vector<PlacedQuantizer> quantizers;               ///< In the order of the values they stand on.
 };
 
 /// Says whether a conv or linear node is to work on codes.

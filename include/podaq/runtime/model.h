@@ -32,22 +32,23 @@ enum class Isa : unsigned char {
 
 /// How a model is prepared.
 struct ModelOptions {
-  ReadOptions read;
-  Isa isa = selected_isa();
+  ReadOptions read;          ///< How the file is read.
+  Isa isa = selected_isa();  ///< Which kernels may be used.
 };
 
 /// One named input or output of a model.
 struct Port {
-  std::string name;
-  Shape shape;  ///< Per sample.
+  std::string name;  ///< As captured.
+  Shape shape;       ///< Per sample.
+  /// Elements per sample.
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(element_count(shape)); }
 };
 
 /// What a kernel list chose for one node.
 struct KernelChoice {
-  std::string node;
-  std::string op;
-  std::string kernel;
+  std::string node;    ///< The node's name.
+  std::string op;      ///< The op's name.
+  std::string kernel;  ///< The kernel's name.
 };
 
 namespace runtime_detail {
@@ -65,10 +66,15 @@ class Model {
   /// Takes a converted (or any float) graph.
   explicit Model(const Graph& graph, const ModelOptions& options = {});
 
+  /// Inputs, in the captured order.
   [[nodiscard]] const std::vector<Port>& inputs() const;
+  /// Outputs, in the captured order.
   [[nodiscard]] const std::vector<Port>& outputs() const;
+  /// The file's metadata: class labels, producer, recipe hash.
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const;
+  /// The instruction set that kernels were chosen for.
   [[nodiscard]] Isa isa() const;
+  /// The kernel of each node, in execution order.
   [[nodiscard]] std::vector<KernelChoice> kernels() const;
 
  private:

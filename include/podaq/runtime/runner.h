@@ -17,6 +17,7 @@ struct RunnerOptions {
 /// Runs a model. Holds the scratch memory, so each thread has its own; nothing is allocated after construction.
 class Runner {
  public:
+  /// Plans and allocates all memory. Throws Error(invalid_argument) for an option outside its range.
   explicit Runner(Model model, RunnerOptions options = {});
   Runner(Runner&&) noexcept;
   Runner& operator=(Runner&&) noexcept;
@@ -28,19 +29,21 @@ class Runner {
   /// @param output  receives batch results, row-major.
   void run(std::span<const float> input, std::span<float> output);
 
-  /// One named buffer.
+  /// What an input is read from.
   struct Input {
-    std::string_view name;
-    std::span<const float> data;
+    std::string_view name;        ///< One of model().inputs().
+    std::span<const float> data;  ///< Batch samples, row-major.
   };
+  /// What receives an output.
   struct Output {
-    std::string_view name;
-    std::span<float> data;
+    std::string_view name;  ///< One of model().outputs().
+    std::span<float> data;  ///< Batch results, row-major.
   };
 
   /// Runs a batch through a network of several inputs and outputs; each must be named exactly once.
   void run(std::span<const Input> inputs, std::span<const Output> outputs);
 
+  /// The model that it runs.
   [[nodiscard]] const Model& model() const;
 
  private:

@@ -14,33 +14,34 @@ namespace podaq {
 
 /// One strategy's outcome. Every figure is read off the file itself.
 struct ComparisonRow {
-  std::string strategy;
-  Score all;
+  std::string strategy;              ///< Its name.
+  Score all;                         ///< Over the whole test set.
   std::optional<Score> high_groups;  ///< Over groups >= the task's `high_group`; none where there are no groups.
   double sparsity = 0;               ///< Zeros among the weights of conv and linear layers in the file.
   std::uint64_t file_bytes = 0;      ///< The whole file.
   double ratio = 0;                  ///< 4 * parameters / file_bytes.
-  Latency podaq, libtorch;           ///< Batch 1, one thread; LibTorch runs the user's own float module.
+  Latency podaq;                     ///< Of the file: batch 1, one thread.
+  Latency libtorch;                  ///< Of the user's own float module, likewise.
   double agreement = 1;              ///< Share of test samples on which network and file name the same class.
   double validation_accuracy = 0;    ///< Of the chosen epoch.
-  std::filesystem::path file;
+  std::filesystem::path file;        ///< Where the file is.
 };
 
 /// A finished comparison.
 struct Comparison {
-  std::string task;
-  std::string host;  ///< CPU, instruction set, LibTorch version, threads.
-  std::uint64_t seed = 0;
-  double seconds = 0;  ///< Wall time of data, training, evaluation and timing.
-  std::int64_t test_frames = 0;
-  std::int64_t parameters = 0;
-  std::int32_t high_group = 0;
-  std::vector<ComparisonRow> rows;
+  std::string task;                 ///< The task's name.
+  std::string host;                 ///< CPU, instruction set, LibTorch version, threads.
+  std::uint64_t seed = 0;           ///< Of data, initial weights and sample order.
+  double seconds = 0;               ///< Wall time of data, training, evaluation and timing.
+  std::int64_t test_frames = 0;     ///< Samples of the test set.
+  std::int64_t parameters = 0;      ///< Trainable float parameters of the captured network.
+  std::int32_t high_group = 0;      ///< As the task says.
+  std::vector<ComparisonRow> rows;  ///< One per strategy.
 };
 
 /// How a comparison is run.
 struct ComparisonOptions {
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;  ///< Of data, initial weights and sample order.
   int threads = 0;  ///< 1 to 1024; 0: as many as the machine has. Strategies train side by side, one thread each.
   std::filesystem::path folder = "results";  ///< Receives `<task>-<strategy>.podaq`.
 };

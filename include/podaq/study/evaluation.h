@@ -12,14 +12,16 @@ namespace podaq {
 
 /// A count of right answers.
 struct Score {
-  std::int64_t right = 0;
-  std::int64_t total = 0;
+  std::int64_t right = 0;  ///< Right answers.
+  std::int64_t total = 0;  ///< Answers.
+  /// right / total; 0 for no answers.
   [[nodiscard]] double accuracy() const { return total == 0 ? 0.0 : static_cast<double>(right) / total; }
 };
 
 /// Bounds of a proportion.
 struct Interval {
-  double lowest = 0, highest = 1;
+  double lowest = 0;   ///< In [0, 1].
+  double highest = 1;  ///< In [0, 1].
 };
 
 /// Wilson's score interval of 95 % (z = 1.96) for a proportion; [0, 1] for an empty count.
@@ -27,8 +29,8 @@ struct Interval {
 
 /// The answers of a model on a data set.
 struct Evaluation {
-  std::vector<std::int32_t> predictions;  ///< Top-1 class per sample; ties go to the lower class.
-  Score all;
+  std::vector<std::int32_t> predictions;   ///< Top-1 class per sample; ties go to the lower class.
+  Score all;                               ///< Over the whole data set.
   std::map<std::int32_t, Score> by_group;  ///< Empty when the data set has no groups.
 };
 

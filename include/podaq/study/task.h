@@ -19,32 +19,34 @@ namespace podaq {
 
 /// Data that never mix: parameters come from `train`, choices from `validation`, reported figures from `test`.
 struct TaskData {
-  Dataset train, validation, test;
+  Dataset train;       ///< Parameters come from here.
+  Dataset validation;  ///< Choices come from here.
+  Dataset test;        ///< Reported figures come from here.
 };
 
 /// A user's network and what capture made of it; they share their parameters.
 struct TaskNetwork {
-  std::shared_ptr<torch::nn::Module> module;
+  std::shared_ptr<torch::nn::Module> module;                   ///< The user's own.
   std::function<torch::Tensor(const torch::Tensor&)> forward;  ///< The module's own forward.
-  std::shared_ptr<GraphModule> captured;
+  std::shared_ptr<GraphModule> captured;                       ///< What is trained.
 };
 
 /// A way of training: "dense", "prune", "quantize", "prune_quantize", and the recipe behind it.
 struct Strategy {
-  std::string name;
-  Recipe recipe;
+  std::string name;  ///< File-name safe.
+  Recipe recipe;     ///< What the compressor does.
 };
 
 /// An example problem: what `compare_strategies` and `podaq-train compress` work on.
 struct Task {
-  std::string name;         ///< File-name safe: "amc-quick".
-  std::string description;  ///< One line for the user.
-  std::function<TaskData(std::uint64_t seed, int threads)> load_data;
-  std::function<TaskNetwork(std::uint64_t seed)> make_network;
-  TrainOptions training;     ///< `epochs`, `first_epoch`, `last_epoch` and `seed` are set by the study.
-  double shared_epochs = 0;  ///< Dense epochs that every strategy starts from.
-  std::vector<Strategy> strategies;
-  std::int32_t high_group = 0;  ///< Accuracy is reported again over groups (SNRs) >= this.
+  std::string name;                                                    ///< File-name safe: "amc-quick".
+  std::string description;                                             ///< One line for the user.
+  std::function<TaskData(std::uint64_t seed, int threads)> load_data;  ///< Makes or reads the data.
+  std::function<TaskNetwork(std::uint64_t seed)> make_network;         ///< Makes an untrained network.
+  TrainOptions training;             ///< `epochs`, `first_epoch`, `last_epoch` and `seed` are set by the study.
+  double shared_epochs = 0;          ///< Dense epochs that every strategy starts from.
+  std::vector<Strategy> strategies;  ///< The rows of the table.
+  std::int32_t high_group = 0;       ///< Accuracy is reported again over groups (SNRs) >= this.
 };
 
 /// The four strategies of the tables, from `folder`/{dense,prune,quantize,prune_quantize}.toml. Throws as Recipe::load.

@@ -33,7 +33,8 @@ using StepCallback = std::function<void()>;
 
 /// Data on their way into training: samples [N, ...] and labels [N], as tensors that view the data set.
 struct TensorData {
-  torch::Tensor samples, labels;
+  torch::Tensor samples;  ///< [N, ...].
+  torch::Tensor labels;   ///< [N].
 };
 /// `dataset` must outlive the result.
 [[nodiscard]] TensorData view_as_tensors(const Dataset& dataset);

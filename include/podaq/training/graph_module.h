@@ -19,7 +19,7 @@ namespace podaq {
 
 /// Weight and bias as a conv or linear step is about to use them.
 struct LayerParameters {
-  torch::Tensor weight;
+  torch::Tensor weight;       ///< Of the conv's or linear's own shape.
   torch::Tensor bias;         ///< Undefined where the step has none.
   bool bias_is_final = true;  ///< False while a batch norm with batch statistics still follows.
 };
@@ -54,6 +54,7 @@ class GraphModule : public torch::nn::Module {
 
   /// The structure: no data, every tensor's shape.
   [[nodiscard]] const Graph& graph() const { return graph_; }
+  /// The steps that it runs, as find_steps gives them.
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
 
   /// The parameter or buffer of that name; throws Error(invalid_argument) naming it if there is none.
@@ -66,11 +67,13 @@ class GraphModule : public torch::nn::Module {
   void set_parameter_hook(ValueId step_output, ParameterHook hook);
   /// `value` (an input of the graph or a step's output) passes through this hook; an empty function removes it.
   void set_value_hook(ValueId value, ValueHook hook);
+  /// Removes all hooks.
   void clear_hooks();
 
   /// From now on batch norms use their running statistics, folded, in training mode too, and the statistics stay as
   /// they are; their weight and bias go on learning. Survives train() and eval().
   void freeze_batch_norms(bool frozen = true) { batch_norms_frozen_ = frozen; }
+  /// Whether batch norms use their running statistics in training mode too.
   [[nodiscard]] bool batch_norms_frozen() const { return batch_norms_frozen_; }
 
   /// A deep copy with its own parameters and buffers, the same flags and no hooks.
