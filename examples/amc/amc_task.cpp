@@ -38,10 +38,10 @@ Preset preset_of(const std::string& name) {
   throw Error(ErrorCode::invalid_argument, concat("amc: unknown preset '", name, "'; there are quick and full"));
 }
 
-/// Sets of different purpose never share a generator key.
-enum class Purpose : std::uint64_t { train, validation, test };
+/// Training, validation and test frames never share a generator key.
+enum class SetKind : std::uint64_t { train, validation, test };
 
-Dataset synthesize_set(const Preset& preset, const Impairments& impairments, std::uint64_t seed, Purpose purpose,
+Dataset synthesize_set(const Preset& preset, const Impairments& impairments, std::uint64_t seed, SetKind purpose,
                        int frames, int threads) {
   constexpr const char* names[] = {"training", "validation", "test"};
   SynthesisOptions options =
@@ -84,12 +84,12 @@ Task make_task(const TaskOptions& options) {
   task.description = concat("modulation classification, ", classes(preset.set).size(), " classes, ",
                             vgg ? "VGG10-1D" : "a depthwise-separable net");
   task.load_data = [=](std::uint64_t seed, int threads) {
-    const auto make = [&](Purpose purpose, int frames) {
+    const auto make = [&](SetKind purpose, int frames) {
       return synthesize_set(preset, impairments, seed, purpose, frames, threads);
     };
-    return TaskData{.train = make(Purpose::train, preset.frames.train),
-                    .validation = make(Purpose::validation, preset.frames.validation),
-                    .test = make(Purpose::test, preset.frames.test)};
+    return TaskData{.train = make(SetKind::train, preset.frames.train),
+                    .validation = make(SetKind::validation, preset.frames.validation),
+                    .test = make(SetKind::test, preset.frames.test)};
   };
   task.make_network = [=](std::uint64_t seed) { return make_network(preset, options.network, seed); };
   task.training = {.batch_size = preset.batch_size, .learning_rate = 3e-3, .weight_decay = 2e-2};

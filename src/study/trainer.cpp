@@ -54,7 +54,7 @@ torch::optim::AdamW make_optimizer(GraphModule& model, const TrainOptions& optio
   std::vector<Group> groups;
   groups.emplace_back(weights, std::make_unique<Options>(Options().weight_decay(options.weight_decay)));
   groups.emplace_back(others, std::make_unique<Options>(Options().weight_decay(0.0)));
-  return {groups, Options(options.learning_rate)};
+  return torch::optim::AdamW(groups, Options(options.learning_rate));
 }
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
