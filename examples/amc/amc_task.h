@@ -14,7 +14,7 @@ enum class NetworkKind { vgg10, separable };
 struct TaskOptions {
   std::string preset = "quick";  ///< "quick": 11 classes, 128 samples; "full": 24 classes, 1024 samples.
   NetworkKind network = NetworkKind::vgg10;
-  std::filesystem::path folder;  ///< Holds recipes/ and impairments/; empty: the source tree's examples/amc.
+  std::filesystem::path folder = {};  ///< Holds recipes/ and impairments/; empty: the source tree's examples/amc.
 };
 
 /// Automatic modulation classification on synthesized frames: data, network, training and the four strategies.

@@ -9,7 +9,7 @@ namespace podaq::images {
 /// What the command line chooses.
 struct TaskOptions {
   std::filesystem::path data = "/usr/share/datasets/fashion-mnist";  ///< Debian's dataset-fashion-mnist.
-  std::filesystem::path folder;  ///< Holds recipes/; empty: the source tree's examples/image_classification.
+  std::filesystem::path folder = {};  ///< Holds recipes/; empty: the source tree's examples/image_classification.
 };
 
 /// Fashion-MNIST with CNN-A: 54 000 training, 6 000 validation and 10 000 test images.
