@@ -3,6 +3,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "amc/networks.h"
@@ -36,6 +38,13 @@ Preset preset_of(const std::string& name) {
   if (name == "full")
     return {.set = ClassSet::radioml2018, .frames = {.train = 128, .validation = 16, .test = 100}, .shared_epochs = 10};
   throw Error(ErrorCode::invalid_argument, concat("amc: unknown preset '", name, "'; there are quick and full"));
+}
+
+Sizes scaled(const Sizes& sizes, double scale) {
+  if (!(scale > 0 && scale <= 100))
+    throw Error(ErrorCode::invalid_argument, concat("amc: scale is ", scale, ", must lie in (0, 100]"));
+  const auto part = [scale](int frames) { return std::max(1, static_cast<int>(std::lround(frames * scale))); };
+  return {.train = part(sizes.train), .validation = part(sizes.validation), .test = part(sizes.test)};
 }
 
 /// Training, validation and test frames never share a generator key.
@@ -73,7 +82,8 @@ TaskNetwork make_network(const Preset& preset, NetworkKind kind, std::uint64_t s
 }  // namespace
 
 Task make_task(const TaskOptions& options) {
-  const Preset preset = preset_of(options.preset);
+  Preset preset = preset_of(options.preset);
+  preset.frames = scaled(preset.frames, options.scale);
   const std::filesystem::path folder =
       options.folder.empty() ? std::filesystem::path(PODAQ_EXAMPLES_FOLDER) / "amc" : options.folder;
   const Impairments impairments = load_impairments(folder / "impairments" / "radioml2016.toml");

@@ -21,6 +21,7 @@ void add_preset(CLI::App& app, Options& options, const std::string& preset, cons
   verb->add_option("--network", options.task.network, "vgg10 or separable")
       ->transform(CLI::CheckedTransformer(networks))
       ->default_str("vgg10");
+  verb->add_option("--scale", options.task.scale, "Share of the preset's frames, for trials")->capture_default_str();
   verb->add_option("--seed", options.comparison.seed, "Seed of data, weights and order")->capture_default_str();
   verb->add_option("--threads", options.comparison.threads, "Threads; 0: as many as the machine has")
       ->check(CLI::Range(0, 1024))

@@ -1,0 +1,45 @@
+#include "amc/amc_task.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "podaq/core/error.h"
+#include "podaq/study/comparison.h"
+
+namespace podaq::amc {
+namespace {
+
+TEST(AmcTask, KeepsTrainingValidationAndTestFramesApart) {
+  const TaskData data = make_task({.scale = 0.01}).load_data(1, 2);
+  EXPECT_EQ(data.train.size(), 11 * 20 * 2);
+  EXPECT_EQ(data.validation.size(), 11 * 20);
+  EXPECT_EQ(data.test.size(), 11 * 20);
+  const auto frame = [](const Dataset& set) { return std::vector<float>(set.sample(0).begin(), set.sample(0).end()); };
+  EXPECT_NE(frame(data.train), frame(data.test));
+  EXPECT_NE(frame(data.train), frame(data.validation));
+  EXPECT_NE(frame(data.validation), frame(data.test));
+}
+
+TEST(AmcTask, RefusesUnknownPresetsAndScales) {
+  EXPECT_THROW(static_cast<void>(make_task({.preset = "huge"})), Error);
+  EXPECT_THROW(static_cast<void>(make_task({.scale = 0})), Error);
+}
+
+// The whole road with the shipped recipes, on a tenth of the quick preset's frames: what the networks say in training
+// is what their files say, and the files are as small as the table promises.
+TEST(AmcEndToEnd, FilesAnswerAsTheirNetworksDo) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "podaq_amc_end_to_end";
+  const Comparison comparison =
+      compare_strategies(make_task({.scale = 0.1}), {.seed = 1, .threads = 2, .folder = folder});
+  ASSERT_EQ(comparison.rows.size(), 4U);
+  for (const ComparisonRow& row : comparison.rows) {
+    EXPECT_GE(row.agreement, 0.998) << row.strategy;
+    EXPECT_GT(row.all.accuracy(), 0.25) << row.strategy;  // chance: 1/11
+  }
+  EXPECT_GE(comparison.rows[3].ratio, 13) << comparison.rows[3].strategy;
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace podaq::amc
