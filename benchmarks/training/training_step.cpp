@@ -68,7 +68,7 @@ using Step = std::function<void()>;
 template <typename Model>
 Step step_of(Model model, torch::Tensor data, torch::Tensor target) {
   auto optimizer = std::make_shared<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.01));
-  return [=] {
+  return [=]() mutable {
     optimizer->zero_grad();
     nn::functional::cross_entropy(model->forward(data), target).backward();
     optimizer->step();

@@ -3,8 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 
 #include "capture/memory.h"
 #include "podaq/core/error.h"
@@ -20,13 +18,6 @@ const Rule* rule_for(const std::string& operation) {
   for (const auto rules : {layer_rules(), pooling_rules(), elementwise_rules(), shape_rules()})
     if (const auto rule = std::ranges::find(rules, operation, &Rule::operation); rule != rules.end()) return &*rule;
   return nullptr;
-}
-
-// The attribute "t<i>" is registered tensor i.
-std::size_t index_of(const std::string& attribute) {
-  std::size_t index = 0;
-  std::from_chars(attribute.data() + 1, attribute.data() + attribute.size(), index);
-  return index;
 }
 
 void map_inputs(Mapping& mapping, const std::vector<std::string>& names) {
@@ -49,22 +40,33 @@ bool counts_batches(const Mapping& mapping, const jit::Node& node, std::size_t w
   refuse(mapping, node, concat("it changes the module's tensor '", name, "', which the captured network would not"));
 }
 
+// Writing into a part of a tensor takes several operations; the write is the one that the user will recognise.
+[[noreturn]] void refuse_unknown(const Mapping& mapping, const jit::Node& node) {
+  bool is_after = false;
+  for (const jit::Node* other : mapping.trace.graph->nodes()) {
+    is_after = is_after || other == &node;
+    if (is_after && written_argument(*other) && rule_for(out_of_place_name(*other)) == nullptr)
+      refuse(mapping, *other, "it writes into a tensor in place; compute a new tensor instead");
+  }
+  refuse(mapping, node, "podaq has no operation for it");
+}
+
 void map_node(Mapping& mapping, Memory& memory, const jit::Node& node) {
   if (node.kind() == c10::prim::Constant || node.kind() == c10::prim::ListConstruct) return;
   if (node.kind() == c10::prim::GetAttr) {
-    mapping.symbols[node.output()] = TensorReference{.index = index_of(node.s(c10::attr::name)), .transposed = false};
+    mapping.symbols[node.output()] = TensorReference{.index = registered_index(node), .transposed = false};
     return;
   }
   const auto written = written_argument(node);
   const bool is_read = std::ranges::any_of(node.outputs(), [](const jit::Value* value) { return value->hasUses(); });
   if (!is_read && !written) return;
-  memory.check_reads(node);
+  memory.check_reads(mapping, node);
   if (written && counts_batches(mapping, node, *written)) return;
   if (written && *written != 0) refuse(mapping, node, "it writes into an argument");
   const Rule* rule = rule_for(out_of_place_name(node));
-  if (rule == nullptr) refuse(mapping, node, "podaq has no operation for it");
+  if (rule == nullptr) refuse_unknown(mapping, node);
   rule->map(mapping, node);
-  memory.record(mapping, node);
+  memory.record(node);
 }
 
 // An output of the graph is computed by a node and named once.
@@ -96,7 +98,7 @@ void map_trace(Mapping& mapping, const std::vector<std::string>& input_names,
   map_inputs(mapping, input_names);
   Memory memory;
   for (const jit::Node* node : mapping.trace.graph->nodes()) map_node(mapping, memory, *node);
-  memory.check_reads(*mapping.trace.graph->return_node());
+  memory.check_reads(mapping, *mapping.trace.graph->return_node());
   map_outputs(mapping, output_names);
 }
 

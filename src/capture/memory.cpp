@@ -52,12 +52,11 @@ const Memory::View& Memory::view_of(const jit::Value* value) {
   return view->second;
 }
 
-void Memory::record(const Mapping& mapping, const jit::Node& node) {
+void Memory::record(const jit::Node& node) {
   if (const auto written = written_argument(node)) {
     Block& block = blocks_[view_of(node.input(*written)).block];
     ++block.writes;
     block.last_write = &node;
-    block.place = place_of(mapping, node);
   }
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
     const auto base = base_of(node, i);
@@ -67,13 +66,13 @@ void Memory::record(const Mapping& mapping, const jit::Node& node) {
   }
 }
 
-void Memory::check_reads(const jit::Node& node) const {
+void Memory::check_reads(const Mapping& mapping, const jit::Node& node) const {
   for (const jit::Value* input : node.inputs()) {
     const auto view = views_.find(input);
     if (view == views_.end()) continue;
     const Block& block = blocks_[view->second.block];
     if (block.writes > view->second.writes_seen)
-      refuse(block.place, *block.last_write,
+      refuse(mapping, *block.last_write,
              "it writes into memory that is read again through another tensor; write the result into a new tensor");
   }
 }

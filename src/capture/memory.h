@@ -15,16 +15,15 @@ class Memory {
  public:
   /// Notes the outputs of a node once it has been mapped: views share their base's memory, a write makes all values of
   /// that memory but its own output stale.
-  void record(const Mapping& mapping, const torch::jit::Node& node);
+  void record(const torch::jit::Node& node);
 
   /// Throws Error(capture) naming the write where an input of `node` is stale.
-  void check_reads(const torch::jit::Node& node) const;
+  void check_reads(const Mapping& mapping, const torch::jit::Node& node) const;
 
  private:
   struct Block {
     int writes = 0;
     const torch::jit::Node* last_write = nullptr;
-    std::string place;  // of the last write
   };
   struct View {
     std::size_t block = 0;

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
@@ -19,6 +20,25 @@ std::string text_of(const Shape& sizes) {
   std::string text = "[";
   for (const std::int64_t size : sizes) text += concat(text.size() > 1 ? ", " : "", size);
   return text + "]";
+}
+
+// The layer whose tensor a node reads, "" for none.
+std::string layer_read_by(const Mapping& mapping, const jit::Node& node) {
+  for (const jit::Value* input : node.inputs())
+    if (input->node()->kind() == c10::prim::GetAttr)
+      return layer_of(mapping.tensors[registered_index(*input->node())].name);
+  return "";
+}
+
+// "in layer 'a'" where the node reads a tensor of that layer, else the last layer before it.
+std::string place_of(const Mapping& mapping, const jit::Node& node) {
+  if (const std::string own = layer_read_by(mapping, node); !own.empty()) return concat("in layer '", own, "'");
+  std::string last;
+  for (const jit::Node* before : mapping.trace.graph->nodes()) {
+    if (before == &node) break;
+    if (std::string layer = layer_read_by(mapping, *before); !layer.empty()) last = std::move(layer);
+  }
+  return last.empty() ? "before the first layer" : concat("after layer '", last, "'");
 }
 
 template <typename Type>
@@ -52,21 +72,9 @@ const TensorReference* reference_of(const Mapping& mapping, const jit::Value* va
   return found == mapping.symbols.end() ? nullptr : std::get_if<TensorReference>(&found->second);
 }
 
-std::string place_of(const Mapping& mapping, const jit::Node& node) {
-  for (const jit::Value* input : node.inputs())
-    if (const TensorReference* reference = reference_of(mapping, input))
-      return concat("in layer '", layer_of(mapping.tensors[reference->index].name), "'");
-  if (mapping.last_layer.empty()) return "before the first layer";
-  return concat("after layer '", mapping.last_layer, "'");
-}
-
-void refuse(const std::string& place, const jit::Node& node, std::string_view reason) {
-  throw Error(ErrorCode::capture,
-              concat("cannot capture ", std::string_view(node.kind().toQualString()), " ", place, ": ", reason));
-}
-
 void refuse(const Mapping& mapping, const jit::Node& node, std::string_view reason) {
-  refuse(place_of(mapping, node), node, reason);
+  throw Error(ErrorCode::capture, concat("cannot capture ", std::string_view(node.kind().toQualString()), " ",
+                                         place_of(mapping, node), ": ", reason));
 }
 
 std::string out_of_place_name(const jit::Node& node) {
@@ -78,6 +86,13 @@ std::string out_of_place_name(const jit::Node& node) {
 std::string layer_of(const std::string& tensor) {
   const std::size_t dot = tensor.rfind('.');
   return dot == std::string::npos ? tensor : tensor.substr(0, dot);
+}
+
+std::size_t registered_index(const jit::Node& get_attribute) {
+  const std::string& name = get_attribute.s(c10::attr::name);  // "t12"
+  std::size_t index = 0;
+  std::from_chars(name.data() + 1, name.data() + name.size(), index);
+  return index;
 }
 
 Shape sizes_of(const Mapping& mapping, const jit::Node& node, const jit::Value* value) {

@@ -57,12 +57,8 @@ struct Mapping {
   std::set<std::string> boundary_names;  ///< Of the graph's inputs and outputs.
 };
 
-/// Where a node stands: "in layer 'a'" where it reads a tensor of that layer, else after which layer.
-[[nodiscard]] std::string place_of(const Mapping& mapping, const torch::jit::Node& node);
-
 /// Throws Error(capture) naming the operation of `node` and the layer that called it.
 [[noreturn]] void refuse(const Mapping& mapping, const torch::jit::Node& node, std::string_view reason);
-[[noreturn]] void refuse(const std::string& place, const torch::jit::Node& node, std::string_view reason);
 
 /// The registered tensor that a value of the trace is, or nullptr.
 [[nodiscard]] const TensorReference* reference_of(const Mapping& mapping, const torch::jit::Value* value);
@@ -111,5 +107,8 @@ void finish(Mapping& mapping, const torch::jit::Node& node, ValueId value);
 
 /// The layer that holds a tensor: "features.0" for "features.0.weight".
 [[nodiscard]] std::string layer_of(const std::string& tensor);
+
+/// The registered tensor that the node prim::GetAttr reads.
+[[nodiscard]] std::size_t registered_index(const torch::jit::Node& get_attribute);
 
 }  // namespace podaq::capture_detail

@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(Attributes, CapturedConv,
                                            ConvCase{.name = "Pointwise", .kernel = 1},
                                            ConvCase{.name = "SameOdd", .same = true},
                                            ConvCase{.name = "SameEven", .kernel = 4, .same = true}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& chosen) { return chosen.param.name; });
 
 }  // namespace
 }  // namespace podaq

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -66,6 +67,10 @@ inline double largest_difference(const torch::Tensor& a, const torch::Tensor& b)
   return a.numel() == 0 ? 0.0 : (a - b).abs().max().item<double>();
 }
 
+inline double largest_magnitude(const torch::Tensor& a) {
+  return a.numel() == 0 ? 0.0 : a.abs().max().item<double>();
+}
+
 /// Gradients of a fixed weighted sum of the output by every parameter, and by the input.
 template <typename Model>
 std::vector<torch::Tensor> gradients(Model& model, const torch::Tensor& input) {
@@ -108,7 +113,7 @@ void expect_same_network(Net& net, GraphModule& captured, torch::Tensor sample, 
     const torch::Tensor& gradient = got[static_cast<std::size_t>(found - captured_names.begin())];
     ASSERT_EQ(expected[i].defined(), gradient.defined()) << names[i];
     if (!gradient.defined()) continue;
-    const double scale = std::max(1.0, expected[i].abs().max().item<double>());
+    const double scale = std::max(1.0, largest_magnitude(expected[i]));
     EXPECT_LE(largest_difference(expected[i], gradient), 1e-4 * scale) << "gradient of " << names[i];
   }
 }
