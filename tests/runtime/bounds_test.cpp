@@ -11,7 +11,7 @@
 namespace podaq::test {
 namespace {
 
-constexpr std::int64_t odd_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 17, 31, 33, 63, 65};
+constexpr std::int64_t odd_channels[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 17, 31, 33, 63, 65};
 constexpr QParams input_qparams{.scale = 0.02F, .zero_point = 100, .lowest = 0, .highest = 255};
 constexpr QParams output_qparams{.scale = 0.05F, .zero_point = 90, .lowest = 0, .highest = 255};
 
@@ -74,8 +74,8 @@ Graph decoded_guarded(const Graph& graph, GuardedBuffer::Guard guard) {
 
 TEST(BoundsProperty, BuffersAtTheEdgeOfAPageAreNeverLeft) {
   constexpr std::size_t batch = 3;
-  for (const std::int64_t channels : odd_sizes)
-    for (const std::int64_t length : odd_sizes) {
+  for (const std::int64_t channels : odd_channels)
+    for (const std::int64_t length : {1, 3, 8, 15, 17, 33, 63, 65}) {
       Draws draws(static_cast<std::uint64_t>(channels * 100 + length));
       for (const Graph& drawn : layers(channels, length, draws)) {
         const auto file_guard = draws.chance(0.5) ? GuardedBuffer::Guard::before : GuardedBuffer::Guard::after;

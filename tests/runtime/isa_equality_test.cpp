@@ -5,7 +5,7 @@
 namespace podaq::test {
 namespace {
 
-constexpr std::uint64_t graph_count = 150;
+constexpr std::uint64_t graph_count = 60;
 
 // Every instruction set, batch and max_batch gives the bytes of the reference that runs one sample at a time.
 void expect_same_everywhere(const Graph& graph, std::uint64_t seed) {
@@ -17,7 +17,7 @@ void expect_same_everywhere(const Graph& graph, std::uint64_t seed) {
     const std::vector<float> expected = run_model(reference, inputs, batch, 1);
     for (const Isa isa : runnable_isas()) {
       const Model model(graph, {.read = {}, .isa = isa});
-      for (const std::size_t max_batch : {std::size_t{1}, std::size_t{2}, std::size_t{64}, std::size_t{100}})
+      for (const std::size_t max_batch : {std::size_t{1}, std::size_t{2}, std::size_t{100}})
         EXPECT_TRUE(same_bits(run_model(model, inputs, batch, max_batch), expected))
             << "seed " << seed << " batch " << batch << " max_batch " << max_batch << " isa " << name_of(isa) << "\n"
             << kernel_names(model);
