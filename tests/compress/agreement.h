@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "podaq/core/text.h"
 #include "podaq/graph/graph.h"
 #include "podaq/numerics/quantize.h"
 #include "podaq/quantize/fake_quantize.h"
@@ -101,16 +102,13 @@ inline std::vector<NodeDistance> node_distances(const Graph& converted,
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value& value = converted.values[node.inputs[i]];
       inputs.push_back(values.at(original_name(value.name)));
-      const ValueId number = add_value(alone, "in" + std::to_string(i), value.shape);
+      const ValueId number = add_value(alone, concat("in", i), value.shape);
       alone.inputs.push_back(number);
       copy.inputs[i] = number;
       if (!value.qparams) continue;
-      copy.inputs[i] = add_value(alone, "codes" + std::to_string(i), value.shape, value.qparams);
-      alone.nodes.push_back({.op = Quantize{},
-                             .name = "q" + std::to_string(i),
-                             .inputs = {number},
-                             .tensors = {},
-                             .output = copy.inputs[i]});
+      copy.inputs[i] = add_value(alone, concat("codes", i), value.shape, value.qparams);
+      alone.nodes.push_back(
+          {.op = Quantize{}, .name = concat("q", i), .inputs = {number}, .tensors = {}, .output = copy.inputs[i]});
     }
     for (const std::string& tensor : node.tensors)
       if (!tensor.empty()) alone.tensors[tensor] = converted.tensors.at(tensor);

@@ -10,6 +10,7 @@
 #include "compress/training_loop.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/core/error.h"
+#include "podaq/core/text.h"
 #include "podaq/format/file.h"
 #include "podaq/training/random_sampler.h"
 
@@ -96,7 +97,7 @@ struct TrainingRun {
 constexpr std::int64_t all_steps = 30;
 
 std::filesystem::path checkpoint_path(const std::string& name) {
-  return std::filesystem::path(testing::TempDir()) / ("podaq_checkpoint_" + name);
+  return std::filesystem::path(testing::TempDir()) / concat("podaq_checkpoint_", name);
 }
 
 class Resume : public testing::TestWithParam<std::tuple<std::string, std::int64_t>> {};
@@ -104,7 +105,7 @@ class Resume : public testing::TestWithParam<std::tuple<std::string, std::int64_
 // design.md 4 "Same seed, same bytes"; C11: pytorch PR #125215, learning rate and group options come back.
 TEST_P(Resume, GivesTheFileOfTheUnbrokenRun) {
   const auto& [kind, stop] = GetParam();
-  const std::filesystem::path path = checkpoint_path(kind + std::to_string(stop));
+  const std::filesystem::path path = checkpoint_path(concat(kind, stop));
   TrainingRun whole(31, kind, 0.01, 1e-2);
   whole.train(stop);
   whole.compressor->save_checkpoint(path);
