@@ -136,7 +136,7 @@ void map_batch_norm(Mapping& mapping, const jit::Node& node) {
 }
 
 void map_dropout(Mapping& mapping, const jit::Node& node) {
-  const ValueId input = value_of(mapping, node, argument(mapping, node, "input"));
+  const ValueId input = value_of(mapping, node, node.input(0));
   const bool is_active = boolean(mapping, node, "train");
   const double p = number(mapping, node, "p");
   if (is_active && !mapping.trace.training && p > 0.0)

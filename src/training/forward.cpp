@@ -76,7 +76,7 @@ std::vector<torch::Tensor> GraphModule::forward(const std::vector<torch::Tensor>
   }
   std::vector<torch::Tensor> outputs;
   for (const ValueId output : graph_.outputs)
-    outputs.push_back(to_plain(values[output], graph_.values[output].shape.size()));
+    outputs.push_back(to_plain(values[output], graph_.values[output].shape.size()).contiguous());
   return outputs;
 }
 

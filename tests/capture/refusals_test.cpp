@@ -178,7 +178,9 @@ void expect_unchanged(const Observed& before, const Observed& after) {
     EXPECT_TRUE(before.tensors[i].equal(after.tensors[i])) << "tensor " << i;
   for (std::size_t i = 0; i < before.gradients.size(); ++i) {
     ASSERT_EQ(before.gradients[i].defined(), after.gradients[i].defined());
-    if (before.gradients[i].defined()) EXPECT_TRUE(before.gradients[i].equal(after.gradients[i]));
+    if (before.gradients[i].defined()) {
+      EXPECT_TRUE(before.gradients[i].equal(after.gradients[i]));
+    }
   }
   EXPECT_EQ(before.flags, after.flags);
   EXPECT_TRUE(before.sample.equal(after.sample));

@@ -78,7 +78,7 @@ std::vector<torch::Tensor> gradients(Model& model, const torch::Tensor& input) {
   torch::Tensor x = input.detach().clone().set_requires_grad(true);
   const torch::Tensor output = model.forward(x);
   torch::manual_seed(8);
-  const torch::Tensor loss = (output * torch::randn_like(output)).sum();
+  const torch::Tensor loss = (output * torch::randn(output.sizes())).sum();
   std::vector<torch::Tensor> with_respect_to = {x};
   for (const auto& item : model.named_parameters()) with_respect_to.push_back(item.value());
   return torch::autograd::grad({loss}, with_respect_to, {}, std::nullopt, false, true);
