@@ -32,7 +32,10 @@ struct ChannelAffine {
 };
 
 ChannelAffine affine_of(const BatchNorm& op, const std::vector<torch::Tensor>& tensors) {
-  const torch::Tensor deviation = (tensors[3] + op.epsilon).sqrt();
+  const torch::Tensor variance = tensors[3] + op.epsilon;
+  // LibTorch's float square root may be off by one unit in the last place; in double, then rounded, it is exact, as
+  // conversion's is.
+  const torch::Tensor deviation = variance.to(torch::kDouble).sqrt().to(variance.scalar_type());
   const torch::Tensor scale = tensors[0].defined() ? tensors[0] / deviation : deviation.reciprocal();
   const torch::Tensor shift = -tensors[2] * scale;
   return {.scale = scale, .shift = tensors[1].defined() ? tensors[1] + shift : shift};

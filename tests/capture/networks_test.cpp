@@ -126,7 +126,7 @@ TEST(CapturedNetwork, DropoutsOfCnnAKeepTheirProbabilitiesAndDraws) {
   nn::Sequential net(nn::Conv2d(nn::Conv2dOptions(1, 8, 3).padding(1)), nn::BatchNorm2d(8), nn::ReLU(),
                      nn::MaxPool2d(2), nn::Dropout2d(0.2), nn::Conv2d(nn::Conv2dOptions(8, 8, 3).padding(1)),
                      nn::BatchNorm2d(8), nn::ReLU(), nn::Dropout(0.3), nn::Flatten(), nn::Linear(8 * 36, 16),
-                     nn::ReLU(), nn::Dropout(nn::DropoutOptions(0.5).inplace(true)), nn::Linear(16, 4));
+                     nn::Dropout(nn::DropoutOptions(0.5).inplace(true)), nn::ReLU(), nn::Linear(16, 4));
   const Tensor sample = torch::randn({2, 1, 12, 12});
   const auto captured = capture(net.ptr(), sample);
   expect_same_network(*net, *captured, sample);

@@ -89,17 +89,17 @@ TEST(GraphModuleForward, NeedsMoreThanOneValuePerChannelToTrainABatchNorm) {
   EXPECT_THROW(static_cast<void>(pair.captured->forward(torch::randn({1, 2, 8}))), Error);
 }
 
-TEST(GraphModuleTraining, OneStepFromTheSameStateLeavesBothWithTheSameState) {
+TEST(GraphModuleTraining, StepsFromTheSameStateLeaveBothInTheSameState) {
   const Pair pair = trained_pair();
   const auto twin = std::dynamic_pointer_cast<GraphModule>(pair.captured->clone());
   const Tensor x = torch::randn({8, 2, 8});
   const auto train = [&](auto& model) {
     model.train();
-    torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(1e-3));
+    torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(1e-3));
     for (int i = 0; i < 3; ++i) {
       torch::manual_seed(i);
       optimizer.zero_grad();
-      model.forward(x).pow(2).sum().backward();
+      model.forward(x).pow(2).mean().backward();
       optimizer.step();
     }
   };
@@ -242,6 +242,7 @@ TEST(GraphModuleHooks, EvalHooksTheFoldedPairAsConversionFoldsIt) {
       return parameters;
     });
     static_cast<void>(pair.captured->forward(torch::randn({2, 2, 8})));
+    pair.captured->clear_hooks();
     EXPECT_TRUE(seen.bias_is_final) << layer;
     const auto node = std::ranges::find(fused.nodes, layer, &Node::name);
     ASSERT_NE(node, fused.nodes.end()) << layer;
@@ -249,9 +250,10 @@ TEST(GraphModuleHooks, EvalHooksTheFoldedPairAsConversionFoldsIt) {
       const auto& converted = tensor_at(fused, name);
       ASSERT_EQ(Shape(got.sizes().begin(), got.sizes().end()), converted.shape) << name;
       const Tensor rows = got.detach().contiguous();
-      EXPECT_TRUE(std::ranges::equal(elements<float>(converted),
-                                     std::span(rows.const_data_ptr<float>(), static_cast<std::size_t>(rows.numel()))))
-          << name;
+      const std::span hooked(rows.const_data_ptr<float>(), static_cast<std::size_t>(rows.numel()));
+      const auto folded = elements<float>(converted);
+      ASSERT_EQ(folded.size(), hooked.size());
+      for (std::size_t i = 0; i < folded.size(); ++i) EXPECT_EQ(folded[i], hooked[i]) << name << " at " << i;
     }
   }
 }
