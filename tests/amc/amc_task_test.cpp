@@ -11,10 +11,10 @@ namespace podaq::amc {
 namespace {
 
 TEST(AmcTask, KeepsTrainingValidationAndTestFramesApart) {
-  const TaskData data = make_task({.scale = 0.01}).load_data(1, 2);
-  EXPECT_EQ(data.train.size(), 11 * 20 * 2);
+  const TaskData data = make_task({.scale = 0.02}).load_data(1, 2);
+  EXPECT_EQ(data.train.size(), 11 * 20 * 5);
   EXPECT_EQ(data.validation.size(), 11 * 20);
-  EXPECT_EQ(data.test.size(), 11 * 20);
+  EXPECT_EQ(data.test.size(), 11 * 20 * 2);
   const auto frame = [](const Dataset& set) { return std::vector<float>(set.sample(0).begin(), set.sample(0).end()); };
   EXPECT_NE(frame(data.train), frame(data.test));
   EXPECT_NE(frame(data.train), frame(data.validation));

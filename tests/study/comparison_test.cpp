@@ -43,7 +43,7 @@ Dataset waveforms(std::int64_t size, std::uint64_t seed) {
     const auto label = static_cast<std::int32_t>(i % 3);
     const std::int32_t group = i % 2 == 0 ? -10 : 10;
     std::vector<float> noise(2 * length);
-    CounterRandom random({.seed = seed, .words = {static_cast<std::uint64_t>(i), 0, 0}});
+    CounterRandom random({.seed = seed, .words = {static_cast<std::uint32_t>(i), 0, 0}});
     random.fill_gaussian(noise);
     for (std::int64_t j = 0; j < 2 * length; ++j) {
       const float wave = std::sin(0.4F * static_cast<float>((label + 1) * (j % length)));
@@ -134,21 +134,23 @@ TEST_F(CompareStrategies, RefusesStrategiesOfUnequalLength) {
 
 TEST(ComparisonReport, JsonHoldsTheAgreedFields) {
   Comparison comparison{.task = "t", .host = "h", .seed = 3, .seconds = 1.5, .test_frames = 10, .rows = {}};
-  comparison.rows.push_back({.strategy = "dense",
-                             .all = {.right = 7, .total = 10},
-                             .high_groups = Score{.right = 4, .total = 5},
-                             .file_bytes = 100,
-                             .ratio = 4});
+  ComparisonRow row;
+  row.strategy = "dense";
+  row.all = {.right = 7, .total = 10};
+  row.high_groups = Score{.right = 4, .total = 5};
+  row.file_bytes = 100;
+  row.ratio = 4;
+  comparison.rows.push_back(row);
   const auto json = nlohmann::json::parse(to_json(comparison));
   for (const char* key : {"host", "seed", "seconds", "test_frames", "rows"}) EXPECT_TRUE(json.contains(key)) << key;
-  const auto& row = json["rows"][0];
+  const auto& entry = json["rows"][0];
   for (const char* key : {"strategy", "accuracy", "accuracy_ci95", "accuracy_snr_ge_0", "sparsity", "file_bytes",
                           "ratio", "latency_us_podaq", "latency_us_libtorch"})
-    EXPECT_TRUE(row.contains(key)) << key;
-  EXPECT_DOUBLE_EQ(row["accuracy"].get<double>(), 0.7);
-  EXPECT_DOUBLE_EQ(row["accuracy_snr_ge_0"].get<double>(), 0.8);
-  EXPECT_LT(row["accuracy_ci95"][0].get<double>(), 0.7);
-  EXPECT_GT(row["accuracy_ci95"][1].get<double>(), 0.7);
+    EXPECT_TRUE(entry.contains(key)) << key;
+  EXPECT_DOUBLE_EQ(entry["accuracy"].get<double>(), 0.7);
+  EXPECT_DOUBLE_EQ(entry["accuracy_snr_ge_0"].get<double>(), 0.8);
+  EXPECT_LT(entry["accuracy_ci95"][0].get<double>(), 0.7);
+  EXPECT_GT(entry["accuracy_ci95"][1].get<double>(), 0.7);
   EXPECT_NE(format_table(comparison).find("70.00 %"), std::string::npos);
 }
 
