@@ -126,7 +126,8 @@ at::Tensor convolve(const Conv& conv, const at::Tensor& input, const at::Tensor&
   const Sizes begin = lifted(conv.pads_begin, 0);
   const Sizes end = lifted(conv.pads_end, 0);
   const at::Tensor x = to_lifted(input);
-  const at::Tensor w = weight.dim() == 3 ? weight.unsqueeze(2) : weight;
+  // A weight in the input's memory format saves its gradient a reordering.
+  const at::Tensor w = to_lifted(weight);
   const Sizes stride = lifted(conv.stride, 1);
   const Sizes dilation = lifted(conv.dilation, 1);
   if (begin == end) return at::conv2d(x, w, bias, stride, begin, dilation, conv.groups);
