@@ -14,7 +14,7 @@ enum class NetworkKind { vgg10, separable };
 struct TaskOptions {
   std::string preset = "quick";  ///< "quick": 11 classes, 128 samples; "full": 24 classes, 1024 samples.
   NetworkKind network = NetworkKind::vgg10;
-  double scale = 1;  ///< In (0, 100]: the share of the preset's frames to synthesize, for trials.
+  double scale = 1;                   ///< In (0, 100]: the share of the preset's frames to synthesize, for trials.
   std::filesystem::path folder = {};  ///< Holds recipes/ and impairments/; empty: the source tree's examples/amc.
 };
 
