@@ -34,7 +34,7 @@ Task make_task(const TaskOptions& options) {
                        .captured = capture(module, torch::zeros({2, 1, 28, 28}))};
   };
   task.training = {.batch_size = 128, .learning_rate = 2e-3, .weight_decay = 2e-2};
-  task.shared_epochs = 4;
+  task.shared_epochs = 2;
   task.strategies = load_strategies(folder / "recipes");
   return task;
 }
