@@ -38,6 +38,10 @@ std::int64_t parameter_count(const GraphModule& model) {
   return count;
 }
 
+std::shared_ptr<GraphModule> copy_of(const GraphModule& model) {
+  return std::dynamic_pointer_cast<GraphModule>(model.clone());
+}
+
 double weight_sparsity(const Graph& graph) {
   std::int64_t zeros = 0;
   std::int64_t total = 0;
@@ -162,8 +166,11 @@ Comparison compare_strategies(const Task& task, const ComparisonOptions& options
   const auto start = std::chrono::steady_clock::now();
   std::filesystem::create_directories(options.folder);
 
-  const TaskData data = task.load_data(options.seed, threads);
   const TaskNetwork network = task.make_network(options.seed);
+  const double own = own_epochs(task);
+  // A recipe that does not fit the network is refused now, not after the shared epochs.
+  for (const Strategy& strategy : task.strategies) Compressor(copy_of(*network.captured), strategy.recipe);
+  const TaskData data = task.load_data(options.seed, threads);
   Comparison result{.task = task.name,
                     .host = host_description(threads),
                     .seed = options.seed,
@@ -173,7 +180,6 @@ Comparison compare_strategies(const Task& task, const ComparisonOptions& options
                     .rows = {}};
 
   const auto steps = static_cast<double>(steps_per_epoch(data.train, task.training));
-  const double own = own_epochs(task);
   StudyProgress progress(
       concat(task.name, ": training ", task.strategies.size(), " strategies"),
       static_cast<std::uint64_t>(steps * (task.shared_epochs + own * static_cast<double>(task.strategies.size()))));
@@ -189,8 +195,7 @@ Comparison compare_strategies(const Task& task, const ComparisonOptions& options
   }
   std::vector<Candidate> candidates;
   for (const Strategy& strategy : task.strategies)
-    candidates.push_back(
-        {.strategy = &strategy, .model = std::dynamic_pointer_cast<GraphModule>(network.captured->clone()), .row = {}});
+    candidates.push_back({.strategy = &strategy, .model = copy_of(*network.captured), .row = {}});
   train_side_by_side(candidates, task, data, options, threads, progress);
   progress.finish();
 

@@ -132,6 +132,14 @@ TEST_F(CompareStrategies, RefusesStrategiesOfUnequalLength) {
   }
 }
 
+TEST_F(CompareStrategies, RefusesARecipeThatDoesNotFitBeforeAnyWork) {
+  Task task = small_task();
+  task.strategies = {
+      {"prune", Recipe::parse("[epochs]\nprune = 1\n[prune]\nsparsity = 0.5\nlayers = [\"nowhere.*\"]\n")}};
+  task.load_data = [](std::uint64_t, int) -> TaskData { throw std::logic_error("data were loaded"); };
+  EXPECT_THROW(static_cast<void>(compare_strategies(task, {.folder = folder_})), Error);
+}
+
 TEST(ComparisonReport, JsonHoldsTheAgreedFields) {
   Comparison comparison{.task = "t", .host = "h", .seed = 3, .seconds = 1.5, .test_frames = 10, .rows = {}};
   ComparisonRow row;
