@@ -25,7 +25,7 @@ struct Temporary {
 std::filesystem::path follow_links(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_symlink(path, error)) return path;
-  const auto target = std::filesystem::weakly_canonical(path, error);
+  auto target = std::filesystem::weakly_canonical(path, error);
   if (error) throw_io("write", path, error.value());
   return target;
 }
