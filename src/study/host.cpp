@@ -17,24 +17,10 @@ std::string cpu_name() {
   return "unknown CPU";
 }
 
-std::string isa_name(Isa isa) {
-  switch (isa) {
-    case Isa::reference:
-      return "reference";
-    case Isa::avx2:
-      return "avx2";
-    case Isa::avxvnni:
-      return "avxvnni";
-    case Isa::avx512:
-      return "avx512";
-  }
-  return "?";
-}
-
 }  // namespace
 
 std::string host_description(int threads) {
-  return concat(cpu_name(), ", podaq on ", isa_name(selected_isa()), ", LibTorch ", TORCH_VERSION, ", ", threads,
+  return concat(cpu_name(), ", podaq on ", name_of(selected_isa()), ", LibTorch ", TORCH_VERSION, ", ", threads,
                 threads == 1 ? " thread" : " threads");
 }
 
