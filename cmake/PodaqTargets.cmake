@@ -29,10 +29,22 @@ function(podaq_precompiled_torch)
 endfunction()
 
 # podaq_precompile(<target>): lets a target use it. Programs are compiled as position-independent code like the
-# libraries, or the compiler refuses it.
+# libraries, or the compiler refuses it. The header's pending templates still cost 10 s a translation unit: with
+# PODAQ_UNITY the sources of one folder are compiled as one.
 function(podaq_precompile target)
   target_compile_options(${target} PRIVATE -fPIC)
   target_precompile_headers(${target} REUSE_FROM podaq_precompiled_torch)
+  if(PODAQ_UNITY)
+    # A source's own types are of one file only, whatever includes it.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    get_target_property(sources ${target} SOURCES)
+    foreach(source IN LISTS sources)
+      cmake_path(GET source PARENT_PATH folder)
+      cmake_path(GET folder FILENAME group)
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
+    endforeach()
+  endif()
 endfunction()
 
 # podaq_test_program(<target> <label> SOURCES <file>... LIBRARIES <library>...): a GoogleTest program, each of its

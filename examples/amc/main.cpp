@@ -1,11 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <map>
 #include <string>
 
 #include "amc/amc_task.h"
 #include "cli/run_program.h"
-#include "podaq/study/comparison.h"
+#include "cli/study_verb.h"
 
 namespace {
 
@@ -22,18 +21,10 @@ void add_preset(CLI::App& app, Options& options, const std::string& preset, cons
       ->transform(CLI::CheckedTransformer(networks))
       ->default_str("vgg10");
   verb->add_option("--scale", options.task.scale, "Share of the preset's frames, for trials")->capture_default_str();
-  verb->add_option("--seed", options.comparison.seed, "Seed of data, weights and order")->capture_default_str();
-  verb->add_option("--threads", options.comparison.threads, "Threads; 0: as many as the machine has")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  verb->add_option("--out", options.comparison.folder, "Folder for the table (JSON) and the .podaq files")
-      ->default_str("results");
+  podaq::cli::add_study_options(*verb, options.comparison);
   verb->callback([&options, preset] {
     options.task.preset = preset;
-    const podaq::Task task = podaq::amc::make_task(options.task);
-    const podaq::Comparison comparison = podaq::compare_strategies(task, options.comparison);
-    std::fputs(podaq::format_table(comparison).c_str(), stdout);
-    podaq::write_json(comparison, options.comparison.folder / (task.name + ".json"));
+    podaq::cli::run_study(podaq::amc::make_task(options.task), options.comparison);
   });
 }
 

@@ -163,35 +163,34 @@ void map_log_softmax(Mapping& mapping, const jit::Node& node) {
 
 using Kind = Activation::Kind;
 
-constexpr std::array rules = {
-    Rule{"aten::add", map_add},
-    Rule{"aten::sub", map_subtract},
-    Rule{"aten::rsub", map_reversed_subtract},
-    Rule{"aten::neg", map_negate},
-    Rule{"aten::mul", map_multiply},
-    Rule{"aten::div", map_divide},
-    Rule{"aten::relu", map_relu},
-    Rule{"aten::relu6", map_relu6},
-    Rule{"aten::hardtanh", map_hardtanh},
-    Rule{"aten::clamp", map_clamp},
-    Rule{"aten::clamp_min", map_clamp_min},
-    Rule{"aten::clamp_max", map_clamp_max},
-    Rule{"aten::sigmoid", map_activation<Kind::sigmoid>},
-    Rule{"aten::tanh", map_activation<Kind::tanh>},
-    Rule{"aten::silu", map_activation<Kind::silu>},
-    Rule{"aten::selu", map_activation<Kind::selu>},
-    Rule{"aten::hardsigmoid", map_activation<Kind::hard_sigmoid>},
-    Rule{"aten::hardswish", map_activation<Kind::hard_swish>},
-    Rule{"aten::elu", map_elu},
-    Rule{"aten::leaky_relu", map_leaky_relu},
-    Rule{"aten::gelu", map_gelu},
-    Rule{"aten::softmax", map_softmax},
-    Rule{"aten::log_softmax", map_log_softmax},
-};
-
 }  // namespace
 
 std::span<const Rule> elementwise_rules() {
+  static constexpr std::array rules = {
+      Rule{"aten::add", map_add},
+      Rule{"aten::sub", map_subtract},
+      Rule{"aten::rsub", map_reversed_subtract},
+      Rule{"aten::neg", map_negate},
+      Rule{"aten::mul", map_multiply},
+      Rule{"aten::div", map_divide},
+      Rule{"aten::relu", map_relu},
+      Rule{"aten::relu6", map_relu6},
+      Rule{"aten::hardtanh", map_hardtanh},
+      Rule{"aten::clamp", map_clamp},
+      Rule{"aten::clamp_min", map_clamp_min},
+      Rule{"aten::clamp_max", map_clamp_max},
+      Rule{"aten::sigmoid", map_activation<Kind::sigmoid>},
+      Rule{"aten::tanh", map_activation<Kind::tanh>},
+      Rule{"aten::silu", map_activation<Kind::silu>},
+      Rule{"aten::selu", map_activation<Kind::selu>},
+      Rule{"aten::hardsigmoid", map_activation<Kind::hard_sigmoid>},
+      Rule{"aten::hardswish", map_activation<Kind::hard_swish>},
+      Rule{"aten::elu", map_elu},
+      Rule{"aten::leaky_relu", map_leaky_relu},
+      Rule{"aten::gelu", map_gelu},
+      Rule{"aten::softmax", map_softmax},
+      Rule{"aten::log_softmax", map_log_softmax},
+  };
   return rules;
 }
 

@@ -152,22 +152,21 @@ void map_dropout(Mapping& mapping, const jit::Node& node) {
   finish(mapping, node, append(mapping, node, "dropout", Dropout{.p = p, .channels = channels}, {input}));
 }
 
-constexpr std::array rules = {
-    Rule{"aten::_convolution", map_convolution},
-    Rule{"aten::_convolution_mode", map_convolution_mode},
-    Rule{"aten::linear", map_linear},
-    Rule{"aten::addmm", map_addmm},
-    Rule{"aten::matmul", map_matmul},
-    Rule{"aten::mm", map_matmul},
-    Rule{"aten::t", map_transpose_of_weight},
-    Rule{"aten::batch_norm", map_batch_norm},
-    Rule{"aten::dropout", map_dropout},
-    Rule{"aten::feature_dropout", map_dropout},
-};
-
 }  // namespace
 
 std::span<const Rule> layer_rules() {
+  static constexpr std::array rules = {
+      Rule{"aten::_convolution", map_convolution},
+      Rule{"aten::_convolution_mode", map_convolution_mode},
+      Rule{"aten::linear", map_linear},
+      Rule{"aten::addmm", map_addmm},
+      Rule{"aten::matmul", map_matmul},
+      Rule{"aten::mm", map_matmul},
+      Rule{"aten::t", map_transpose_of_weight},
+      Rule{"aten::batch_norm", map_batch_norm},
+      Rule{"aten::dropout", map_dropout},
+      Rule{"aten::feature_dropout", map_dropout},
+  };
   return rules;
 }
 

@@ -150,25 +150,24 @@ void map_maximum(Mapping& mapping, const jit::Node& node) {
   append_global(mapping, node, "global_max", GlobalMax{}, reduced_input(mapping, node));
 }
 
-constexpr std::array rules = {
-    Rule{"aten::max_pool1d", map_max_pool},
-    Rule{"aten::max_pool2d", map_max_pool},
-    Rule{"aten::max_pool1d_with_indices", map_max_pool},
-    Rule{"aten::max_pool2d_with_indices", map_max_pool},
-    Rule{"aten::avg_pool1d", map_avg_pool},
-    Rule{"aten::avg_pool2d", map_avg_pool},
-    Rule{"aten::adaptive_avg_pool1d", map_adaptive_mean},
-    Rule{"aten::adaptive_avg_pool2d", map_adaptive_mean},
-    Rule{"aten::adaptive_max_pool1d", map_adaptive_max},
-    Rule{"aten::adaptive_max_pool2d", map_adaptive_max},
-    Rule{"aten::mean", map_mean},
-    Rule{"aten::amax", map_maximum},
-    Rule{"aten::max", map_maximum},
-};
-
 }  // namespace
 
 std::span<const Rule> pooling_rules() {
+  static constexpr std::array rules = {
+      Rule{"aten::max_pool1d", map_max_pool},
+      Rule{"aten::max_pool2d", map_max_pool},
+      Rule{"aten::max_pool1d_with_indices", map_max_pool},
+      Rule{"aten::max_pool2d_with_indices", map_max_pool},
+      Rule{"aten::avg_pool1d", map_avg_pool},
+      Rule{"aten::avg_pool2d", map_avg_pool},
+      Rule{"aten::adaptive_avg_pool1d", map_adaptive_mean},
+      Rule{"aten::adaptive_avg_pool2d", map_adaptive_mean},
+      Rule{"aten::adaptive_max_pool1d", map_adaptive_max},
+      Rule{"aten::adaptive_max_pool2d", map_adaptive_max},
+      Rule{"aten::mean", map_mean},
+      Rule{"aten::amax", map_maximum},
+      Rule{"aten::max", map_maximum},
+  };
   return rules;
 }
 

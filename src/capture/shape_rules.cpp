@@ -107,40 +107,39 @@ void map_fill(Mapping& mapping, const jit::Node& node) {
   set_uniform(mapping, node, *value);
 }
 
-constexpr std::array rules = {
-    Rule{"aten::view", map_reshape},
-    Rule{"aten::reshape", map_reshape},
-    Rule{"aten::flatten", map_reshape},
-    Rule{"aten::unflatten", map_reshape},
-    Rule{"aten::squeeze", map_reshape},
-    Rule{"aten::unsqueeze", map_reshape},
-    Rule{"aten::view_as", map_reshape},
-    Rule{"aten::reshape_as", map_reshape},
-    Rule{"aten::_unsafe_view", map_reshape},
-    Rule{"aten::transpose", map_transpose},
-    Rule{"aten::permute", map_permute},
-    Rule{"aten::contiguous", map_identity},
-    Rule{"aten::to", map_identity},
-    Rule{"aten::clone", map_identity},
-    Rule{"aten::alias", map_identity},
-    Rule{"aten::expand", map_identity},
-    Rule{"aten::cat", map_concat},
-    Rule{"aten::full", map_full},
-    Rule{"aten::full_like", map_full},
-    Rule{"aten::scalar_tensor", map_scalar_tensor},
-    Rule{"aten::ones", map_ones},
-    Rule{"aten::ones_like", map_ones},
-    Rule{"aten::zeros", map_zeros},
-    Rule{"aten::zeros_like", map_zeros},
-    Rule{"aten::empty", map_empty},
-    Rule{"aten::empty_like", map_empty},
-    Rule{"aten::fill", map_fill},
-    Rule{"aten::zero", map_zeros},
-};
-
 }  // namespace
 
 std::span<const Rule> shape_rules() {
+  static constexpr std::array rules = {
+      Rule{"aten::view", map_reshape},
+      Rule{"aten::reshape", map_reshape},
+      Rule{"aten::flatten", map_reshape},
+      Rule{"aten::unflatten", map_reshape},
+      Rule{"aten::squeeze", map_reshape},
+      Rule{"aten::unsqueeze", map_reshape},
+      Rule{"aten::view_as", map_reshape},
+      Rule{"aten::reshape_as", map_reshape},
+      Rule{"aten::_unsafe_view", map_reshape},
+      Rule{"aten::transpose", map_transpose},
+      Rule{"aten::permute", map_permute},
+      Rule{"aten::contiguous", map_identity},
+      Rule{"aten::to", map_identity},
+      Rule{"aten::clone", map_identity},
+      Rule{"aten::alias", map_identity},
+      Rule{"aten::expand", map_identity},
+      Rule{"aten::cat", map_concat},
+      Rule{"aten::full", map_full},
+      Rule{"aten::full_like", map_full},
+      Rule{"aten::scalar_tensor", map_scalar_tensor},
+      Rule{"aten::ones", map_ones},
+      Rule{"aten::ones_like", map_ones},
+      Rule{"aten::zeros", map_zeros},
+      Rule{"aten::zeros_like", map_zeros},
+      Rule{"aten::empty", map_empty},
+      Rule{"aten::empty_like", map_empty},
+      Rule{"aten::fill", map_fill},
+      Rule{"aten::zero", map_zeros},
+  };
   return rules;
 }
 

@@ -6,6 +6,7 @@
 #include "compress/compressor_state.h"
 #include "compress/integer_graph.h"
 #include "podaq/core/error.h"
+#include "podaq/core/version.h"
 #include "podaq/graph/passes.h"
 
 namespace podaq {
@@ -64,7 +65,7 @@ Graph Compressor::convert() const {
   if (state.pruner) apply_masks(*state.model, state.pruner->masks());
 
   Graph graph = fuse(state.model->snapshot());
-  graph.metadata["producer"] = "podaq 0.1.0";
+  graph.metadata["producer"] = fmt::format("podaq {}", version);
   graph.metadata["recipe_sha256"] = recipe_hash(state.recipe);
   if (!state.quantizer) return graph;
   require_observed(*state.model, *state.quantizer);

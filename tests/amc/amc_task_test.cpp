@@ -6,6 +6,7 @@
 
 #include "podaq/core/error.h"
 #include "podaq/study/comparison.h"
+#include "support/temporary_folder.h"
 
 namespace podaq::amc {
 namespace {
@@ -29,16 +30,15 @@ TEST(AmcTask, RefusesUnknownPresetsAndScales) {
 // The whole road with the shipped recipes, on a tenth of the quick preset's frames: what the networks say in training
 // is what their files say, and the files are as small as the table promises.
 TEST(AmcEndToEnd, FilesAnswerAsTheirNetworksDo) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "podaq_amc_end_to_end";
+  const test::TemporaryFolder folder;
   const Comparison comparison =
-      compare_strategies(make_task({.scale = 0.1}), {.seed = 1, .threads = 2, .folder = folder});
+      compare_strategies(make_task({.scale = 0.1}), {.seed = 1, .threads = 2, .folder = folder.path()});
   ASSERT_EQ(comparison.rows.size(), 4U);
   for (const ComparisonRow& row : comparison.rows) {
     EXPECT_GE(row.agreement, 0.998) << row.strategy;
     EXPECT_GT(row.all.accuracy(), 0.25) << row.strategy;  // chance: 1/11
   }
   EXPECT_GE(comparison.rows[3].ratio, 13) << comparison.rows[3].strategy;
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

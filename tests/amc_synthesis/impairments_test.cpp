@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "podaq/core/error.h"
+#include "support/temporary_folder.h"
 
 namespace podaq::amc {
 namespace {
@@ -33,8 +33,8 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 
 /// The error that a file with this text gives, or "" if it is accepted.
 std::string refusal(const std::string& text) {
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("podaq_impairments_" + std::to_string(std::random_device{}()) + ".toml");
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "impairments.toml";
   std::ofstream(path) << text;
   std::string message;
   try {
@@ -42,7 +42,6 @@ std::string refusal(const std::string& text) {
   } catch (const Error& error) {
     message = error.what();
   }
-  std::filesystem::remove(path);
   return message;
 }
 

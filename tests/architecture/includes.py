@@ -3,7 +3,8 @@
 
 A room may include its own headers, those of the rooms that the table's column "may use" names, and those of the rooms
 that these may use. Rooms of the libraries `runtime` and `tools` include nothing of LibTorch; rooms of `runtime` no
-streams and no library but those the design allows them.
+streams and no library but those the design allows them. A source that bears a public header's name includes that header
+first, so that compiling the source shows that the header needs nothing before it.
 """
 
 import pathlib
@@ -76,7 +77,12 @@ def violations(root):
             yield f"{where}: '{relative.parts[0]}' is no room of docs/design.md"
             continue
         allowed, library = rooms[room]
-        for bracket, name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+        includes = INCLUDE.findall(path.read_text(encoding="utf-8"))
+        own_header = "podaq" / relative.with_suffix(".h")
+        if path.suffix == ".cpp" and (root / "include" / own_header).is_file():
+            if not includes or includes[0][1] != own_header.as_posix():
+                yield f"{where}: does not include {own_header.as_posix()} first"
+        for bracket, name in includes:
             target = included_room(root, path, bracket == '"', name, rooms)
             if target is not None and target not in allowed:
                 yield f"{where}: room {room} may not include {name}"

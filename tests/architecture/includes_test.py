@@ -18,13 +18,16 @@ DESIGN = """
 """
 
 
-def check(path, *lines):
+def check(path, *lines, public_header=None):
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         (root / "docs").mkdir()
         (root / "docs" / "design.md").write_text(DESIGN, encoding="utf-8")
         (root / path).parent.mkdir(parents=True)
         (root / path).write_text("\n".join(lines), encoding="utf-8")
+        if public_header:
+            (root / public_header).parent.mkdir(parents=True)
+            (root / public_header).touch()
         return list(includes.violations(root))
 
 
@@ -49,6 +52,15 @@ class IncludesTest(unittest.TestCase):
         for header in ("iostream", "sstream", "fmt/format.h"):
             self.assertEqual(len(check("src/graph/a.cpp", f"#include <{header}>")), 1)
             self.assertEqual(check("src/data/a.cpp", f"#include <{header}>"), [])
+
+    def test_a_source_includes_its_own_header_first(self):
+        own = '#include "podaq/core/a.h"'
+        other = '#include "podaq/core/b.h"'
+        header = "include/podaq/core/a.h"
+        self.assertEqual(check("src/core/a.cpp", own, other, public_header=header), [])
+        self.assertEqual(len(check("src/core/a.cpp", other, own, public_header=header)), 1)
+        self.assertEqual(len(check("src/core/a.cpp", "", public_header=header)), 1)
+        self.assertEqual(check("src/core/c.cpp", other, public_header=header), [])
 
     def test_an_unknown_room_is_refused(self):
         self.assertEqual(len(check("src/misc/a.cpp", "")), 1)

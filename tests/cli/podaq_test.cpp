@@ -1,7 +1,6 @@
 // The program `podaq` as a user sees it: what it prints and how it exits.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -15,6 +14,7 @@
 
 #include "consumer/sample_network.h"
 #include "podaq/format/file.h"
+#include "support/temporary_folder.h"
 
 namespace podaq {
 namespace {
@@ -47,12 +47,9 @@ class PodaqProgram : public testing::Test {
     const char* programs = std::getenv("PODAQ_BIN");
     ASSERT_NE(programs, nullptr) << "CTest sets PODAQ_BIN to the folder of the programs";
     program_ = (fs::path(programs) / "podaq").string();
-    folder_ = fs::temp_directory_path() / ("podaq_cli_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
     file_ = (folder_ / "sample.podaq").string();
     save(sample_network(), file_);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   [[nodiscard]] Outcome podaq(const std::string& arguments) const { return run(program_ + " " + arguments); }
 
@@ -66,7 +63,8 @@ class PodaqProgram : public testing::Test {
   }
 
   std::string program_;
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
   std::string file_;
 };
 

@@ -8,6 +8,7 @@
 #include "podaq/capture/capture.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/quantize/fake_quantize.h"
+#include "support/temporary_folder.h"
 
 namespace podaq {
 namespace {
@@ -56,13 +57,13 @@ TEST(Case01, LayersWithoutBiasTrainCloneCheckpointAndConvert) {
   const auto copy = std::dynamic_pointer_cast<GraphModule>(model->clone());
   expect_four_defined_parameters(*copy);
 
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "podaq_case01";
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "checkpoint";
   compressor.save_checkpoint(path);
   torch::optim::Adam copy_optimizer(copy->parameters(), torch::optim::AdamOptions(0.5));
   Compressor resumed(copy, recipe);
   resumed.attach(copy_optimizer, {.steps_per_epoch = 3});
   resumed.load_checkpoint(path);
-  std::filesystem::remove(path);
   expect_four_defined_parameters(*copy);
 
   const Graph graph = resumed.convert();

@@ -13,6 +13,7 @@
 #include "podaq/core/text.h"
 #include "podaq/format/file.h"
 #include "podaq/training/random_sampler.h"
+#include "support/temporary_folder.h"
 
 namespace podaq {
 namespace {
@@ -96,16 +97,13 @@ struct TrainingRun {
 
 constexpr std::int64_t all_steps = 30;
 
-std::filesystem::path checkpoint_path(const std::string& name) {
-  return std::filesystem::path(testing::TempDir()) / concat("podaq_checkpoint_", name);
-}
-
 class Resume : public testing::TestWithParam<std::tuple<std::string, std::int64_t>> {};
 
 // design.md 4 "Same seed, same bytes"; C11: pytorch PR #125215, learning rate and group options come back.
 TEST_P(Resume, GivesTheFileOfTheUnbrokenRun) {
   const auto& [kind, stop] = GetParam();
-  const std::filesystem::path path = checkpoint_path(concat(kind, stop));
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "checkpoint";
   TrainingRun whole(31, kind, 0.01, 1e-2);
   whole.train(stop);
   whole.compressor->save_checkpoint(path);
@@ -119,7 +117,6 @@ TEST_P(Resume, GivesTheFileOfTheUnbrokenRun) {
   EXPECT_EQ(resumed.compressor->epoch(), stop / TrainingRun::steps_per_epoch);
   resumed.train(all_steps - stop);
   EXPECT_EQ(encode(resumed.compressor->convert()), expected);
-  std::filesystem::remove(path);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Resume,
@@ -128,7 +125,8 @@ INSTANTIATE_TEST_SUITE_P(All, Resume,
 
 // C11: both groups' weight decay.
 TEST(Checkpoint, RestoresLearningRateAndGroupOptions) {
-  const std::filesystem::path path = checkpoint_path("groups");
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "checkpoint";
   TrainingRun first(31, "Adam", 0.1, 1e-4);
   first.train(2);
   first.compressor->save_checkpoint(path);
@@ -138,12 +136,12 @@ TEST(Checkpoint, RestoresLearningRateAndGroupOptions) {
   for (const auto& group : groups) EXPECT_EQ(group.options().get_lr(), 0.1);
   EXPECT_EQ(static_cast<const torch::optim::AdamOptions&>(groups[0].options()).weight_decay(), 1e-4);
   EXPECT_EQ(static_cast<const torch::optim::AdamOptions&>(groups[1].options()).weight_decay(), 0.0);
-  std::filesystem::remove(path);
 }
 
 // pytorch/tutorials #905, tfmot #206.
 TEST(Checkpoint, HoldsZerosAtExactlyZeroAndMasksThemOnResume) {
-  const std::filesystem::path path = checkpoint_path("zeros");
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "checkpoint";
   TrainingRun first(31, "Adam", 0.01, 1e-2);
   first.train(11);
   first.compressor->save_checkpoint(path);
@@ -154,7 +152,6 @@ TEST(Checkpoint, HoldsZerosAtExactlyZeroAndMasksThemOnResume) {
   EXPECT_TRUE(test::same_bits(second.model->tensor("conv1.weight"), first.model->tensor("conv1.weight")));
   second.train(3);
   EXPECT_TRUE((second.model->tensor("conv1.weight") == 0).equal(zeros));
-  std::filesystem::remove(path);
 }
 
 std::string refusal(Compressor& compressor, const std::filesystem::path& path) {
@@ -169,7 +166,8 @@ std::string refusal(Compressor& compressor, const std::filesystem::path& path) {
 }
 
 TEST(Checkpoint, OfAnotherRunIsRefusedWithTheReason) {
-  const std::filesystem::path path = checkpoint_path("refused");
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "checkpoint";
   TrainingRun first(31, "Adam", 0.01, 0);
   first.compressor->save_checkpoint(path);
   TrainingRun other_optimizer(31, "SGD", 0.01, 0);
@@ -190,11 +188,11 @@ TEST(Checkpoint, OfAnotherRunIsRefusedWithTheReason) {
 
   Compressor other_length(small_classifier(), full_recipe());
   EXPECT_THROW(other_length.load_checkpoint(path), Error) << "attach comes first";
-  std::filesystem::remove(path);
 }
 
 TEST(Checkpoint, ThatIsDamagedOrNoneIsRefused) {
-  const std::filesystem::path path = checkpoint_path("damaged");
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "checkpoint";
   TrainingRun run(31, "Adam", 0.01, 0);
   std::ofstream(path) << "not a checkpoint";
   refusal(*run.compressor, path);

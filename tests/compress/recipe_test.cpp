@@ -7,11 +7,12 @@
 #include "compress/network_builder.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/core/error.h"
+#include "support/temporary_folder.h"
 
 namespace podaq {
 namespace {
 
-constexpr const char* full_recipe = R"([epochs]
+constexpr const char* full_text = R"([epochs]
 dense = 1
 prune = 4.5
 recover = 2
@@ -67,7 +68,7 @@ void expect_names(const std::string& error, const std::vector<std::string>& part
 }
 
 TEST(Recipe, ReadsEveryField) {
-  const Recipe recipe = Recipe::parse(full_recipe);
+  const Recipe recipe = Recipe::parse(full_text);
   EXPECT_EQ(recipe.epochs.dense, 1);
   EXPECT_EQ(recipe.epochs.prune, 4.5);
   EXPECT_EQ(recipe.epochs.freeze_observers, 0.5);
@@ -90,7 +91,7 @@ TEST(Recipe, ReadsEveryField) {
 }
 
 TEST(Recipe, ComesBackFromItsOwnToml) {
-  const Recipe recipe = Recipe::parse(full_recipe);
+  const Recipe recipe = Recipe::parse(full_text);
   const Recipe again = Recipe::parse(to_toml(recipe));
   EXPECT_EQ(to_toml(again), to_toml(recipe));
   EXPECT_EQ(again.prune->by_layer.at(1).layers, "conv0");
@@ -104,9 +105,10 @@ TEST(Recipe, ComesBackFromItsOwnToml) {
 }
 
 TEST(Recipe, LoadsFromAFileAndNamesItInErrors) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "podaq_recipe_test.toml";
-  std::ofstream(path) << full_recipe;
-  EXPECT_EQ(to_toml(Recipe::load(path)), to_toml(Recipe::parse(full_recipe)));
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "recipe.toml";
+  std::ofstream(path) << full_text;
+  EXPECT_EQ(to_toml(Recipe::load(path)), to_toml(Recipe::parse(full_text)));
   std::ofstream(path) << "[epochs]\ndense = 1\n[prune]\nsparsitty = 0.5\n";
   try {
     (void)Recipe::load(path);

@@ -13,6 +13,7 @@
 
 #include "podaq/core/atomic_file.h"
 #include "podaq/core/error.h"
+#include "support/temporary_folder.h"
 
 namespace podaq {
 namespace {
@@ -26,18 +27,12 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "podaq-file-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   [[nodiscard]] std::size_t file_count() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
 
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
 };
 
 template <typename Action>

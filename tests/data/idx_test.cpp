@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <random>
 
 #include "podaq/core/error.h"
+#include "support/temporary_folder.h"
 
 namespace podaq {
 namespace {
@@ -57,22 +57,14 @@ void expect_mentions(const std::string& text, const std::vector<std::string>& wo
 
 class IdxFile : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() /
-              (std::string("podaq_idx_") + info->name() + std::to_string(std::random_device{}()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path write(const std::string& name, const Bytes& bytes) const {
-    const auto path = folder_ / name;
+    const auto path = folder_.path() / name;
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     return path;
   }
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST(Idx, ReadsImagesAndLabelsPlainAndCompressed) {
@@ -153,7 +145,7 @@ TEST(Idx, ADamagedGzipStreamIsRefused) {
 }
 
 TEST_F(IdxFile, AMissingFileAndAFolderAreNamed) {
-  for (const auto& path : {folder_ / "absent", folder_}) {
+  for (const auto& path : {folder_.path() / "absent", folder_.path()}) {
     try {
       (void)read_idx_images(path);
       FAIL();
@@ -197,7 +189,7 @@ TEST(FashionMnist, DebiansFilesAreReadWhole) {
 
 TEST_F(IdxFile, AFolderWithoutFashionMnistSaysWhichPackageHasIt) {
   try {
-    (void)load_fashion_mnist(folder_);
+    (void)load_fashion_mnist(folder_.path());
     FAIL();
   } catch (const Error& error) {
     expect_mentions(error.what(), {"train-images-idx3-ubyte", "dataset-fashion-mnist"});

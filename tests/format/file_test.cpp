@@ -11,6 +11,7 @@
 #include "podaq/graph/passes.h"
 #include "support/random_graph.h"
 #include "support/small_graph.h"
+#include "support/temporary_folder.h"
 
 namespace podaq {
 namespace {
@@ -178,8 +179,8 @@ TEST(File, RefusesLevelsThatZstdLacks) {
 }
 
 TEST(File, SavesAndLoads) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / concat("podaq-save-", ::getpid());
-  std::filesystem::create_directory(folder);
+  const test::TemporaryFolder temporary;
+  const std::filesystem::path& folder = temporary.path();
   test::SmallGraph net;
   net.output(net.conv(net.input()));
   save(net.graph, folder / "net.podaq");
@@ -194,7 +195,6 @@ TEST(File, SavesAndLoads) {
   EXPECT_NE(missing.find("none.podaq"), std::string::npos);
   const auto other = error_of([&] { (void)load(__FILE__); }, ErrorCode::format);
   EXPECT_NE(other.find("file_test.cpp"), std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(File, ReportCountsEveryByte) {

@@ -4,19 +4,16 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <limits>
 
 #include "compress/network_builder.h"
 #include "podaq/core/error.h"
 #include "podaq/numerics/quantize.h"
+#include "quantize/special_floats.h"
 
 namespace podaq {
 namespace {
 
 using test::same_bits;
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 // Random numbers with many on and beside rounding ties and range ends.
 torch::Tensor hard_numbers(const std::vector<std::int64_t>& shape, float scale) {
@@ -126,7 +123,7 @@ TEST(FakeQuantize, ComposedOperationsAgreeWithTheSinglePass) {
   EXPECT_TRUE(composed.value.to(torch::kFloat).equal(single.value));
   EXPECT_TRUE(composed.gradient.to(torch::kFloat).equal(single.gradient));
 
-  const torch::Tensor odd = torch::tensor({nan, infinity, -infinity, 1e30F, -1e30F});
+  const torch::Tensor odd = torch::tensor({test::nan, test::infinity, -test::infinity, 1e30F, -1e30F});
   EXPECT_TRUE(fake_quantize(odd.to(torch::kDouble), q).to(torch::kFloat).equal(fake_quantize(odd, q)));
 }
 
@@ -143,7 +140,7 @@ TEST(FakeQuantize, HasTheMeasuredVectors) {
 
 TEST(FakeQuantize, TakesNanToZeroAndSaturatesInfinitiesWithoutGradient) {
   const QParams q{.scale = 0.5F, .zero_point = 10, .lowest = 0, .highest = 255};
-  const torch::Tensor x = torch::tensor({nan, infinity, -infinity, 1e38F, -1e38F});
+  const torch::Tensor x = torch::tensor({test::nan, test::infinity, -test::infinity, 1e38F, -1e38F});
   const Gradient result = run(x, torch::ones({5}), [&](const torch::Tensor& t) { return fake_quantize(t, q); });
   EXPECT_TRUE(result.value.equal(torch::tensor({0.0F, 122.5F, -5.0F, 122.5F, -5.0F})));
   EXPECT_TRUE(result.gradient.equal(torch::zeros({5})));

@@ -3,13 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <limits>
+#include "quantize/special_floats.h"
 
 namespace podaq {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 ObservedRange after(const std::vector<torch::Tensor>& batches, const ObserverOptions& options) {
   ObservedRange range;
@@ -40,7 +37,8 @@ TEST(MinMaxObserver, KeepsTheExtremesOfAllBatches) {
 
 TEST(Observer, LeavesOutAndCountsNanAndInfinities) {
   for (const ObserverKind kind : {ObserverKind::ema, ObserverKind::min_max}) {
-    const ObservedRange range = after({torch::tensor({nan, 1.0F, infinity, -2.0F, -infinity})}, {.kind = kind});
+    const ObservedRange range =
+        after({torch::tensor({test::nan, 1.0F, test::infinity, -2.0F, -test::infinity})}, {.kind = kind});
     EXPECT_TRUE(range.is_observed);
     EXPECT_EQ(range.minimum, -2.0);
     EXPECT_EQ(range.maximum, 1.0);
@@ -50,8 +48,8 @@ TEST(Observer, LeavesOutAndCountsNanAndInfinities) {
 
 // C17: TinyNeuralNetwork #375.
 TEST(Observer, IsNotObservedAfterBatchesWithoutNumbers) {
-  const ObservedRange range =
-      after({torch::empty({0}), torch::empty({4, 0, 2}), torch::tensor({nan, nan})}, {.kind = ObserverKind::ema});
+  const ObservedRange range = after({torch::empty({0}), torch::empty({4, 0, 2}), torch::tensor({test::nan, test::nan})},
+                                    {.kind = ObserverKind::ema});
   EXPECT_FALSE(range.is_observed);
   EXPECT_EQ(range.not_finite_elements, 2);
 }

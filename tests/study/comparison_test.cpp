@@ -11,6 +11,7 @@
 #include "podaq/core/file.h"
 #include "podaq/data/counter_random.h"
 #include "podaq/format/file.h"
+#include "support/temporary_folder.h"
 
 namespace podaq {
 namespace {
@@ -82,17 +83,12 @@ Task small_task() {
 
 class CompareStrategies : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / "podaq_compare_strategies";
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(CompareStrategies, ReportsWhatTheFilesThemselvesDo) {
   const Task task = small_task();
-  const Comparison comparison = compare_strategies(task, {.seed = 5, .threads = 2, .folder = folder_});
+  const Comparison comparison = compare_strategies(task, {.seed = 5, .threads = 2, .folder = folder_.path()});
   ASSERT_EQ(comparison.rows.size(), 2U);
   EXPECT_EQ(comparison.parameters, 2 * 3 * 16 + 32 + 16 * 3 * 16 + 16 + 16 * 3 + 3);
   const Dataset test = task.load_data(5, 1).test;
@@ -115,7 +111,8 @@ TEST_F(CompareStrategies, ReportsWhatTheFilesThemselvesDo) {
 TEST_F(CompareStrategies, TheSameSeedGivesTheSameFiles) {
   std::vector<std::vector<std::byte>> files;
   for (int run = 0; run < 2; ++run)
-    for (const ComparisonRow& row : compare_strategies(small_task(), {.seed = 7, .threads = 2, .folder = folder_}).rows)
+    for (const ComparisonRow& row :
+         compare_strategies(small_task(), {.seed = 7, .threads = 2, .folder = folder_.path()}).rows)
       files.push_back(read_file(row.file, 1 << 20));
   EXPECT_EQ(files[0], files[2]);
   EXPECT_EQ(files[1], files[3]);
@@ -125,7 +122,7 @@ TEST_F(CompareStrategies, RefusesStrategiesOfUnequalLength) {
   Task task = small_task();
   task.strategies[0].recipe = Recipe::parse("[epochs]\ndense = 5\n");
   try {
-    static_cast<void>(compare_strategies(task, {.folder = folder_}));
+    static_cast<void>(compare_strategies(task, {.folder = folder_.path()}));
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("give all the same"), std::string::npos) << error.what();
@@ -137,7 +134,7 @@ TEST_F(CompareStrategies, RefusesARecipeThatDoesNotFitBeforeAnyWork) {
   task.strategies = {
       {"prune", Recipe::parse("[epochs]\nprune = 1\n[prune]\nsparsity = 0.5\nlayers = [\"nowhere.*\"]\n")}};
   task.load_data = [](std::uint64_t, int) -> TaskData { throw std::logic_error("data were loaded"); };
-  EXPECT_THROW(static_cast<void>(compare_strategies(task, {.folder = folder_})), Error);
+  EXPECT_THROW(static_cast<void>(compare_strategies(task, {.folder = folder_.path()})), Error);
 }
 
 TEST(ComparisonReport, JsonHoldsTheAgreedFields) {
