@@ -34,7 +34,7 @@ struct Preset {
 
 Preset preset_of(const std::string& name) {
   if (name == "quick")
-    return {.set = ClassSet::radioml2016, .frames = {.train = 250, .validation = 20, .test = 100}, .shared_epochs = 5};
+    return {.set = ClassSet::radioml2016, .frames = {.train = 200, .validation = 20, .test = 100}, .shared_epochs = 4};
   if (name == "full")
     return {.set = ClassSet::radioml2018, .frames = {.train = 128, .validation = 16, .test = 100}, .shared_epochs = 10};
   throw Error(ErrorCode::invalid_argument, concat("amc: unknown preset '", name, "'; there are quick and full"));

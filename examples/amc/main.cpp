@@ -5,6 +5,7 @@
 #include "amc/amc_task.h"
 #include "cli/run_program.h"
 #include "cli/study_verb.h"
+#include "podaq/training/allocator.h"
 
 namespace {
 
@@ -31,6 +32,7 @@ void add_preset(CLI::App& app, Options& options, const std::string& preset, cons
 }  // namespace
 
 int main(int argc, char** argv) {
+  podaq::keep_freed_memory();
   CLI::App app(
       "Trains a modulation classifier dense, pruned, quantized, and pruned then quantized; writes each to a .podaq "
       "file "

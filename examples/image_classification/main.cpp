@@ -3,8 +3,10 @@
 #include "cli/run_program.h"
 #include "cli/study_verb.h"
 #include "image_classification/image_task.h"
+#include "podaq/training/allocator.h"
 
 int main(int argc, char** argv) {
+  podaq::keep_freed_memory();
   CLI::App app(
       "Trains CNN-A on Fashion-MNIST dense, pruned, quantized, and pruned then quantized; writes each to a .podaq file "
       "and prints what it cost and won.",

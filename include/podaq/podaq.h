@@ -5,5 +5,6 @@
 #include "podaq/compress/compressor.h"      // IWYU pragma: export
 #include "podaq/compress/recipe.h"          // IWYU pragma: export
 #include "podaq/runtime.h"                  // IWYU pragma: export
+#include "podaq/training/allocator.h"       // IWYU pragma: export
 #include "podaq/training/graph_module.h"    // IWYU pragma: export
 #include "podaq/training/random_sampler.h"  // IWYU pragma: export
