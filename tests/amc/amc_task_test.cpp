@@ -13,7 +13,7 @@ namespace {
 
 TEST(AmcTask, KeepsTrainingValidationAndTestFramesApart) {
   const TaskData data = make_task({.scale = 0.02}).load_data(1, 2);
-  EXPECT_EQ(data.train.size(), 11 * 20 * 5);
+  EXPECT_EQ(data.train.size(), 11 * 20 * 4);
   EXPECT_EQ(data.validation.size(), 11 * 20);
   EXPECT_EQ(data.test.size(), 11 * 20 * 2);
   const auto frame = [](const Dataset& set) { return std::vector<float>(set.sample(0).begin(), set.sample(0).end()); };
