@@ -35,13 +35,6 @@ StageEnds stage_ends(const StageLengths& epochs, std::int64_t steps_per_epoch) {
   return ends;
 }
 
-std::int64_t whole_epochs(const StageLengths& epochs) {
-  double sum = 0;
-  for (const double length : lengths_of(epochs)) sum += length;
-  constexpr double rounding = 1e-9;  // 0.1 * 3 + 0.7 is one epoch, not two
-  return static_cast<std::int64_t>(std::ceil(sum - rounding));
-}
-
 void require_positive(std::int64_t value, const std::string& field) {
   if (value < 1)
     throw Error(ErrorCode::invalid_argument, fmt::format("attach: {} is {}, must be at least 1", field, value));
@@ -170,7 +163,7 @@ std::int64_t Compressor::epoch() const {
 }
 
 std::int64_t Compressor::epochs() const {
-  return whole_epochs(state_->recipe.epochs);
+  return whole_epochs(state_->recipe);
 }
 
 Stage Compressor::stage() const {

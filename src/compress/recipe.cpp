@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
@@ -138,6 +139,12 @@ double total_epochs(const Recipe& recipe) {
   const StageLengths& epochs = recipe.epochs;
   return epochs.dense + epochs.prune + epochs.recover + epochs.quantize + epochs.freeze_batch_norm +
          epochs.freeze_observers;
+}
+
+std::int64_t whole_epochs(const Recipe& recipe) {
+  constexpr double rounding = 1e-9;  // 0.1 * 3 + 0.7 is one epoch, not two
+  const double total = total_epochs(recipe);
+  return std::max(static_cast<std::int64_t>(std::ceil(total - rounding)), static_cast<std::int64_t>(total > 0));
 }
 
 void validate(const Recipe& recipe) {

@@ -186,6 +186,17 @@ TEST(Recipe, RefusesToEmptyLayersAndNamesTheNearestReachableSparsity) {
   }
 }
 
+TEST(Recipe, TakesItsStagesSumInEpochsRoundedUp) {
+  const auto epochs_of = [](const StageLengths& epochs) { return whole_epochs({.epochs = epochs}); };
+  EXPECT_EQ(epochs_of({.dense = 3}), 3);
+  EXPECT_EQ(epochs_of({.dense = 3.25}), 4);
+  EXPECT_EQ(epochs_of({.dense = 0.5, .freeze_batch_norm = 0.75}), 2);
+  EXPECT_EQ(epochs_of({.dense = 0.2, .prune = 0.4, .recover = 0.3, .quantize = 0.1}), 1)
+      << "the sum exceeds 1 by a rounding";
+  EXPECT_EQ(epochs_of({.dense = 1e-12}), 1);
+  EXPECT_EQ(epochs_of({}), 0);
+}
+
 TEST(Recipe, BuiltInCppIsCheckedToo) {
   const auto model = test::small_classifier();
   EXPECT_THROW(Compressor(model, Recipe{}), Error);

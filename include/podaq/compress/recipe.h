@@ -102,6 +102,10 @@ void validate(const Recipe& recipe);
 /// The stages' sum, in epochs.
 [[nodiscard]] double total_epochs(const Recipe& recipe);
 
+/// The epochs that a training loop runs: `total_epochs` rounded up, where a sum that misses a whole number only by the
+/// rounding of its summands counts as that number. At least 1 for a valid recipe.
+[[nodiscard]] std::int64_t whole_epochs(const Recipe& recipe);
+
 /// The recipe as TOML that `Recipe::parse` reads back to the same recipe; equal recipes give equal text.
 [[nodiscard]] std::string to_toml(const Recipe& recipe);
 
