@@ -23,14 +23,18 @@ bool has_weights(const Node& node) {
   return std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op);
 }
 
+std::string names_of(std::span<const WeightedLayer> layers) {
+  std::string names;
+  for (const WeightedLayer& layer : layers) names += (names.empty() ? "" : ", ") + layer.name;
+  return names;
+}
+
 void require_match(const Recipe& recipe, const std::string& field, const std::string& glob,
                    std::span<const WeightedLayer> layers) {
   const auto matches = [&](const WeightedLayer& layer) { return chooses_layer(glob, layer); };
   if (std::any_of(layers.begin(), layers.end(), matches)) return;
-  std::string known;
-  for (const WeightedLayer& layer : layers) known += (known.empty() ? "" : ", ") + layer.name;
   refuse(recipe, fmt::format("{}.\"{}\"", field, glob),
-         fmt::format("matches no layer; the network's layers are: {}", known));
+         fmt::format("matches no layer; the network's layers are: {}", names_of(layers)));
 }
 
 bool is_chosen(std::span<const std::string> globs, const WeightedLayer& layer) {
@@ -42,16 +46,36 @@ bool may_prune(const GraphModule& model, const std::string& glob, const Weighted
   return chooses_layer(glob, layer) && (is_literal_glob(glob) || model.tensor(layer.weight).requires_grad());
 }
 
+// A glob that passes over every layer it matches would leave the recipe without the zeros that it promises.
+void require_prunable(const GraphModule& model, const Recipe& recipe, const std::string& field, const std::string& glob,
+                      std::span<const WeightedLayer> layers) {
+  require_match(recipe, field, glob, layers);
+  std::vector<WeightedLayer> matched;
+  for (const WeightedLayer& layer : layers) {
+    if (may_prune(model, glob, layer)) return;
+    if (chooses_layer(glob, layer)) matched.push_back(layer);
+  }
+  refuse(recipe, fmt::format("{}.\"{}\"", field, glob),
+         fmt::format("matches only layers whose weights need no gradient ({}), which wildcards leave alone; name them "
+                     "without a wildcard to prune them all the same, or leave the glob out",
+                     names_of(matched)));
+}
+
 void require_reachable(const GraphModule& model, const Recipe& recipe, const std::string& field,
                        std::span<const WeightedLayer> layers, double sparsity) {
   if (sparsity < 1.0) return;
   std::int64_t weights = 0;
-  for (const WeightedLayer& layer : layers) weights += model.tensor(layer.weight).numel();
-  const auto reachable = static_cast<double>(weights - std::ssize(layers)) / static_cast<double>(weights);
+  std::int64_t kept = 0;
+  for (const WeightedLayer& layer : layers) {
+    weights += model.tensor(layer.weight).numel();
+    kept += model.tensor(layer.weight).numel() > 0 ? 1 : 0;
+  }
+  if (weights == 0) refuse(recipe, field, fmt::format("is {}, must be less than 1", sparsity));
   refuse(recipe, field,
          fmt::format("is {}, which would leave layers without any weight; the nearest reachable sparsity is {} ({} of "
                      "{} weights)",
-                     sparsity, reachable, weights - std::ssize(layers), weights));
+                     sparsity, static_cast<double>(weights - kept) / static_cast<double>(weights), weights - kept,
+                     weights));
 }
 
 }  // namespace
@@ -59,9 +83,19 @@ void require_reachable(const GraphModule& model, const Recipe& recipe, const std
 std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& recipe) {
   const PruneRecipe& prune = recipe.prune.value();
   const std::vector<WeightedLayer> layers = weighted_layers(model.graph());
-  for (const std::string& glob : prune.layers) require_match(recipe, "prune.layers", glob, layers);
+  const auto require_glob = [&](const std::string& field, const std::string& glob, double sparsity) {
+    if (sparsity > 0)
+      require_prunable(model, recipe, field, glob, layers);
+    else  // asks for no zeros, so that none are missing
+      require_match(recipe, field, glob, layers);
+  };
+  for (const std::string& glob : prune.layers) require_glob("prune.layers", glob, prune.sparsity);
   for (const LayerSparsity& exception : prune.by_layer)
-    require_match(recipe, "prune.by_layer", exception.layers, layers);
+    require_glob("prune.by_layer", exception.layers, exception.sparsity);
+  if (prune.sparsity > 0 && prune.layers.empty() && prune.by_layer.empty())
+    refuse(recipe, "prune.layers",
+           fmt::format("is empty, so that no layer gets prune.sparsity {}; name layers (\"*\" for all) of: {}",
+                       prune.sparsity, names_of(layers)));
 
   PruneGroup pool{.layers = {}, .sparsity = prune.sparsity};
   std::vector<PruneGroup> groups;

@@ -186,6 +186,42 @@ TEST(Recipe, RefusesToEmptyLayersAndNamesTheNearestReachableSparsity) {
   }
 }
 
+TEST(Recipe, RefusesASparsityThatNoLayerGets) {
+  const std::string head = "[epochs]\nprune = 1\n[prune]\n";
+  for (const char* sparsity : {"0.5", "1.0"}) {
+    const std::string error = refusal_by_network(head + "sparsity = " + sparsity + "\nlayers = []\n");
+    expect_names(error, {"r.toml:5", "prune.layers", "conv0, conv1, classifier"});
+    EXPECT_EQ(error.find("nan"), std::string::npos) << error;
+  }
+  const std::string error = refusal_by_network(head + "sparsity = 1\nby_layer = { \"*\" = 0.5 }\n");
+  expect_names(error, {"r.toml:4", "prune.sparsity"});
+  EXPECT_EQ(error.find("nan"), std::string::npos) << error;
+  const auto model = test::small_classifier();
+  EXPECT_NO_THROW(Compressor(model, Recipe::parse(head + "layers = []\n")));
+  EXPECT_NO_THROW(Compressor(model, Recipe::parse(head + "layers = []\nby_layer = { conv0 = 0.5 }\n")));
+}
+
+TEST(Recipe, RefusesGlobsThatMatchOnlyFrozenLayers) {
+  const auto model = test::small_classifier();
+  for (const char* layer : {"conv0", "conv1"}) model->tensor(std::string(layer) + ".weight").set_requires_grad(false);
+  const auto refusal_of = [&](const PruneRecipe& prune) -> std::string {
+    try {
+      const Compressor compressor(model, {.epochs = {.prune = 1}, .prune = prune});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::recipe);
+      return error.what();
+    }
+    return {};
+  };
+  expect_names(refusal_of({.sparsity = 0.5, .layers = {"classifier", "conv*"}}),
+               {"prune.layers.\"conv*\"", "conv0, conv1", "gradient"});
+  expect_names(refusal_of({.sparsity = 0.5, .by_layer = {{.layers = "conv?", .sparsity = 0.25}}}),
+               {"prune.by_layer.\"conv?\"", "conv0, conv1", "gradient"});
+  EXPECT_EQ(refusal_of({.sparsity = 0.5, .layers = {"*"}}), "");
+  EXPECT_EQ(refusal_of({.sparsity = 0.5, .layers = {"conv0", "conv1"}}), "") << "named without a wildcard";
+  EXPECT_EQ(refusal_of({.sparsity = 0.5, .by_layer = {{.layers = "conv?", .sparsity = 0}}}), "") << "left alone";
+}
+
 TEST(Recipe, TakesItsStagesSumInEpochsRoundedUp) {
   const auto epochs_of = [](const StageLengths& epochs) { return whole_epochs({.epochs = epochs}); };
   EXPECT_EQ(epochs_of({.dense = 3}), 3);
