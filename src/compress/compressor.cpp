@@ -35,9 +35,29 @@ StageEnds stage_ends(const StageLengths& epochs, std::int64_t steps_per_epoch) {
   return ends;
 }
 
-void require_positive(std::int64_t value, const std::string& field) {
-  if (value < 1)
-    throw Error(ErrorCode::invalid_argument, fmt::format("attach: {} is {}, must be at least 1", field, value));
+// Far beyond any training, and small enough that positions of the longest recipe stay exact in a double.
+constexpr std::int64_t most_steps_per_epoch = 100'000'000;
+
+void require_steps(std::int64_t value, const std::string& field) {
+  if (value < 1 || value > most_steps_per_epoch)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("attach: {} is {}, must lie in [1, {}]", field, value, most_steps_per_epoch));
+}
+
+// Dense and recover stages may vanish: they change nothing that a later stage or conversion relies on.
+void require_working_stages(const Recipe& recipe, const StageEnds& ends, std::int64_t steps_per_epoch) {
+  const std::array<double, 6> lengths = lengths_of(recipe.epochs);
+  for (const Stage stage : {Stage::prune, Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers}) {
+    const auto index = static_cast<std::size_t>(stage);
+    if (lengths[index] == 0 || ends[index] > ends[index - 1]) continue;
+    const std::string field = fmt::format("epochs.{}", name_of(stage));
+    const auto origin = recipe.origins.find(field);
+    throw Error(ErrorCode::recipe,
+                fmt::format("{}: {} is {} epochs, which is no step at {} optimizer steps an epoch; give it at least {} "
+                            "(one step), or 0 to leave the stage out",
+                            origin == recipe.origins.end() ? "recipe" : origin->second, field, lengths[index],
+                            steps_per_epoch, 1.0 / static_cast<double>(steps_per_epoch)));
+  }
 }
 
 void require_own_parameters(const GraphModule& model, const torch::optim::Optimizer& optimizer) {
@@ -108,23 +128,28 @@ Compressor& Compressor::operator=(Compressor&&) noexcept = default;
 Compressor::~Compressor() = default;
 
 void Compressor::attach(torch::optim::Optimizer& optimizer, const AttachOptions& options) {
-  require_positive(options.steps_per_epoch, "steps_per_epoch");
-  require_positive(options.accumulation, "accumulation");
+  require_steps(options.steps_per_epoch, "steps_per_epoch");
+  require_steps(options.accumulation, "accumulation");
   require_own_parameters(*state_->model, optimizer);
   const std::int64_t steps_per_epoch = (options.steps_per_epoch + options.accumulation - 1) / options.accumulation;
   if (state_->position() > 0 && steps_per_epoch != state_->steps_per_epoch)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("attach: an epoch has {} optimizer steps here, but had {} when training began",
                             steps_per_epoch, state_->steps_per_epoch));
+  const StageEnds ends = stage_ends(state_->recipe.epochs, steps_per_epoch);
+  require_working_stages(state_->recipe, ends, steps_per_epoch);
   state_->optimizer = &optimizer;
   state_->sampler = nullptr;
   state_->steps_per_epoch = steps_per_epoch;
-  state_->ends = stage_ends(state_->recipe.epochs, steps_per_epoch);
-  if (state_->recipe.prune && !state_->pruner)
+  state_->ends = ends;
+  if (state_->recipe.prune) {
+    Masks masks = state_->pruner ? state_->pruner->masks() : Masks();
     state_->pruner.emplace(state_->groups, SparsitySchedule{.kind = state_->recipe.prune->schedule,
                                                             .initial_sparsity = state_->recipe.prune->initial_sparsity,
-                                                            .begin = state_->ends[0],
-                                                            .end = state_->ends[1]});
+                                                            .begin = ends[0],
+                                                            .end = ends[1]});
+    state_->pruner->set_masks(std::move(masks));
+  }
   state_->follow_position();
 }
 

@@ -41,6 +41,9 @@ struct Compressor::State {
 
   /// Brings network, masks and quantizers to what the position asks for.
   void follow_position();
+
+  /// Throws Error(invalid_argument) while the recipe's pruning is not finished.
+  void require_fixed_masks() const;
 };
 
 }  // namespace podaq

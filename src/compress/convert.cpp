@@ -49,8 +49,25 @@ compress_detail::IntegerPlan integer_plan(const GraphModule& model, const Networ
 
 }  // namespace
 
+void Compressor::State::require_fixed_masks() const {
+  if (!recipe.prune || (pruner && pruner->is_settled(position()))) return;
+  const double fixed_from = recipe.epochs.dense + recipe.epochs.prune;
+  if (!is_attached())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("convert: the recipe prunes, but training has not begun; call attach and train: masks are "
+                            "fixed from epoch {:.6g} on",
+                            fixed_from));
+  const double done =
+      static_cast<double>(epoch) + static_cast<double>(steps_in_epoch) / static_cast<double>(steps_per_epoch);
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("convert: training is in stage '{}', at epoch {:.6g}; masks are fixed from epoch {:.6g} on: "
+                          "train until then, or use a recipe without [prune]",
+                          name_of(stage()), done, fixed_from));
+}
+
 Graph Compressor::convert() const {
   const State& state = *state_;
+  state.require_fixed_masks();
   if (state.quantizer && !state.is_quantizing())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("convert: the recipe quantizes, but training is still in stage '{}'; train on, or use a "

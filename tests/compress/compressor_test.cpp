@@ -4,6 +4,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <limits>
+#include <string_view>
 
 #include "compress/network_builder.h"
 #include "compress/training_loop.h"
@@ -239,6 +241,97 @@ TEST(Compressor, RefusesToBeUsedOutOfOrder) {
             std::string::npos);
   compressor.attach(optimizer, {.steps_per_epoch = 5});
   EXPECT_NE(refusal([&] { (void)compressor.convert(); }).find("dense"), std::string::npos);
+}
+
+void expect_parts(const std::string& error, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) EXPECT_NE(error.find(part), std::string::npos) << part << " in: " << error;
+}
+
+TEST(Compressor, RefusesStagesTooShortForAStepWhenItLearnsTheSteps) {
+  const auto model = small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  const auto refusal_of = [&](const Recipe& recipe, std::int64_t steps) -> std::string {
+    Compressor compressor(model, recipe);
+    try {
+      compressor.attach(optimizer, {.steps_per_epoch = steps});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::recipe);
+      EXPECT_NE(refusal([&] { compressor.step(); }).find("attach"), std::string::npos) << "attached all the same";
+      return error.what();
+    }
+    return {};
+  };
+  const QuantizeRecipe codes;
+  expect_parts(refusal_of({.epochs = {.dense = 1, .quantize = 0.01, .freeze_observers = 1}, .quantize = codes}, 4),
+               {"epochs.quantize", "0.01", "4 optimizer steps"});
+  expect_parts(refusal_of({.epochs = {.dense = 1, .prune = 0.02}, .prune = PruneRecipe{.sparsity = 0.5}}, 5),
+               {"epochs.prune", "0.02", "5 optimizer steps"});
+  expect_parts(refusal_of({.epochs = {.quantize = 1, .freeze_batch_norm = 0.1}, .quantize = codes}, 4),
+               {"epochs.freeze_batch_norm", "0.1"});
+  expect_parts(refusal_of({.epochs = {.quantize = 1, .freeze_observers = 0.1}, .quantize = codes}, 4),
+               {"epochs.freeze_observers", "0.1"});
+  EXPECT_EQ(refusal_of({.epochs = {.dense = 1, .quantize = 0.01, .freeze_observers = 1}, .quantize = codes}, 400), "");
+  EXPECT_EQ(refusal_of({.epochs = {.dense = 1.01, .prune = 1}, .prune = PruneRecipe{.sparsity = 0.5}}, 4), "");
+}
+
+TEST(Compressor, RefusesCountsOfStepsThatNoTrainingHas) {
+  const auto model = small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  Compressor compressor(model, {.epochs = {.prune = 1e6}, .prune = PruneRecipe{.sparsity = 0.5}});
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const auto refusal_of = [&](const AttachOptions& options) {
+    return refusal([&] { compressor.attach(optimizer, options); });
+  };
+  for (const std::int64_t steps : {std::int64_t{100'000'001}, most})
+    expect_parts(refusal_of({.steps_per_epoch = steps}), {"steps_per_epoch", std::to_string(steps), "100000000"});
+  for (const std::int64_t accumulation : {std::int64_t{100'000'001}, most})
+    expect_parts(refusal_of({.steps_per_epoch = 1, .accumulation = accumulation}),
+                 {"accumulation", std::to_string(accumulation), "100000000"});
+  EXPECT_EQ(refusal_of({.steps_per_epoch = 100'000'000}), "");
+  compressor.step();
+  EXPECT_EQ(compressor.stage(), Stage::prune);
+}
+
+TEST(Compressor, FollowsTheStepsOfTheLastAttachBeforeTraining) {
+  const auto model = small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  Compressor compressor(model, {.epochs = {.prune = 1}, .prune = PruneRecipe{.sparsity = 0.5}});
+  compressor.attach(optimizer, {.steps_per_epoch = 100});
+  compressor.attach(optimizer, {.steps_per_epoch = 2});
+  compressor.step();
+  compressor.step();
+  EXPECT_EQ(sparsity_of(*model, "conv1.weight"), 0.5);
+}
+
+// design.md 4: every mask is fixed before conversion.
+TEST(Compressor, RefusesToConvertBeforeMasksAreFixed) {
+  const auto model = small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  Compressor compressor(model,
+                        {.epochs = {.dense = 1, .prune = 1.5, .recover = 0.5}, .prune = PruneRecipe{.sparsity = 0.5}});
+  const auto refusal_now = [&] { return refusal([&] { (void)compressor.convert(); }); };
+  expect_parts(refusal_now(), {"attach", "epoch 2.5"});
+  compressor.attach(optimizer, {.steps_per_epoch = 4});
+  for (const char* epoch : {"epoch 0;", "epoch 0.25;", "epoch 0.5;", "epoch 0.75;", "epoch 1;", "epoch 1.25;",
+                            "epoch 1.5;", "epoch 1.75;", "epoch 2;", "epoch 2.25;"}) {
+    expect_parts(refusal_now(), {"mask", "epoch 2.5", epoch});
+    compressor.step();
+    if (std::string_view(epoch).find(".75") != std::string_view::npos) compressor.end_epoch();
+  }
+  EXPECT_EQ(refusal_now(), "");
+  EXPECT_EQ(sparsity_of(*model, "conv1.weight"), 0.5);
+  compressor.step();
+  EXPECT_EQ(refusal_now(), "");
+}
+
+TEST(Compressor, ConvertsWithoutPruningAtAnyTime) {
+  const auto model = small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  Compressor compressor(model, {.epochs = {.dense = 2}});
+  EXPECT_NO_THROW((void)compressor.convert());
+  compressor.attach(optimizer, {.steps_per_epoch = 4});
+  compressor.step();
+  EXPECT_NO_THROW((void)compressor.convert());
 }
 
 // C17: TinyNeuralNetwork #375.

@@ -28,8 +28,8 @@ enum class Stage : std::uint8_t { dense, prune, recover, quantize, freeze_batch_
 
 /// How a training loop feeds the compressor.
 struct AttachOptions {
-  std::int64_t steps_per_epoch = 0;  ///< >= 1: the batches that an epoch's loader gives.
-  std::int64_t accumulation = 1;     ///< >= 1: the batches whose gradients one optimizer step takes.
+  std::int64_t steps_per_epoch = 0;  ///< 1 to 10^8: the batches that an epoch's loader gives.
+  std::int64_t accumulation = 1;     ///< 1 to 10^8: the batches whose gradients one optimizer step takes.
 };
 
 /// One conv or linear layer as it stands.
@@ -63,15 +63,17 @@ struct CompressionReport {
 class Compressor {
  public:
   /// Throws Error(recipe), naming the field and where it stands, for a recipe out of range, a glob that matches no
-  /// layer, or a sparsity that would empty a layer (with the nearest reachable one). Layers that need no gradient now
-  /// are left alone by wildcards.
+  /// layer or (for pruning) only layers that it leaves alone, a sparsity that no layer gets, or one that would empty a
+  /// layer (with the nearest reachable one). Layers that need no gradient now are left alone by wildcards.
   Compressor(std::shared_ptr<GraphModule> model, Recipe recipe);
   Compressor(Compressor&&) noexcept;
   Compressor& operator=(Compressor&&) noexcept;
   ~Compressor();
 
   /// Takes up the training loop; must come before the first step. `optimizer` (and `sampler`), of which checkpoints
-  /// keep the state, must outlive the compressor or the next attach.
+  /// keep the state, must outlive the compressor or the next attach. Throws Error(recipe), naming the stage, where a
+  /// stage that prunes, quantizes or freezes is too short for a single step, and Error(invalid_argument), naming the
+  /// field, for options out of range.
   void attach(torch::optim::Optimizer& optimizer, const AttachOptions& options);
   /// The same with a sampler, whose place checkpoints keep.
   void attach(torch::optim::Optimizer& optimizer, RandomSampler& sampler, const AttachOptions& options);
@@ -99,8 +101,9 @@ class Compressor {
   /// The network as a graph ready to save or run: float for recipes without [quantize], else integer, computing what
   /// the network computes in eval mode. Its metadata hold "producer" and "recipe_sha256".
   ///
-  /// Throws Error(invalid_argument) naming the layer or value where a value was never observed, a layer's accumulator
-  /// could overflow, numbers are not finite, or a layer trained without its quantizer.
+  /// Throws Error(invalid_argument) before the stages that prune are over or quantization has begun (recipes with
+  /// neither convert at any time), and naming the layer or value where a value was never observed, a layer's
+  /// accumulator could overflow, numbers are not finite, or a layer trained without its quantizer.
   [[nodiscard]] Graph convert() const;
 
   /// Zeros, masks and bits of each layer now, and what observers met so far.
@@ -115,7 +118,8 @@ class Compressor {
   void save_checkpoint(const std::filesystem::path& path) const;
 
   /// Takes up a checkpoint of the same network, recipe and kind of optimizer; call it after attach. Throws
-  /// Error(format) for a file that is no checkpoint and Error(invalid_argument) for one of another network or recipe.
+  /// Error(format) for a file that is no checkpoint or a damaged one and Error(invalid_argument) for one of another
+  /// network, recipe or run, each naming the file; nothing has changed then.
   void load_checkpoint(const std::filesystem::path& path);
 
  private:
