@@ -3,6 +3,9 @@
 #include <torch/serialize/archive.h>
 #include <torch/serialize/tensor.h>
 
+#include <limits>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <sstream>
@@ -113,16 +116,35 @@ bool read_flag(InputArchive& archive, const std::string& key) {
   return value.toBool();
 }
 
+// LibTorch's readers throw c10::Error, and the standard library's exceptions where text holds no number.
+template <typename Read>
+auto read_or_refuse(const std::filesystem::path& path, const Read& read) {
+  try {
+    return read();
+  } catch (const c10::Error& error) {
+    throw Error(ErrorCode::format,
+                fmt::format("checkpoint '{}' is damaged: {}", path.string(), error.what_without_backtrace()));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::format, fmt::format("checkpoint '{}' is damaged: {}", path.string(), error.what()));
+  }
+}
+
 InputArchive open_archive(const std::filesystem::path& path) {
   const std::vector<std::byte> bytes = read_file(path, largest_checkpoint);
   InputArchive archive;
   try {
     archive.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (read_string(archive, "format") == format_name) return archive;
-  } catch (const c10::Error&) {
+  } catch (const std::exception&) {
   }
   throw Error(ErrorCode::format,
               fmt::format("checkpoint '{}': this is no checkpoint of podaq, or a damaged one", path.string()));
+}
+
+bool fits(const torch::Tensor& saved, const torch::Tensor& own) {
+  return saved.defined() && saved.sizes() == own.sizes() && saved.scalar_type() == own.scalar_type();
 }
 
 void require_fitting(const std::filesystem::path& path, const GraphModule& model, const NamedTensors& saved) {
@@ -130,8 +152,108 @@ void require_fitting(const std::filesystem::path& path, const GraphModule& model
   if (saved.size() != own.size())
     refuse(path, fmt::format("holds {} tensors, the network has {}", saved.size(), own.size()));
   for (std::size_t i = 0; i < own.size(); ++i)
-    if (saved[i].first != own[i].first || saved[i].second.sizes() != own[i].second.sizes())
+    if (saved[i].first != own[i].first || !fits(saved[i].second, own[i].second))
       refuse(path, fmt::format("tensor '{}' does not fit the network's '{}'", saved[i].first, own[i].first));
+}
+
+void require_fitting_gradients(const std::filesystem::path& path, const GraphModule& model, const NamedTensors& saved) {
+  const auto parameters = model.named_parameters();
+  for (const auto& [name, gradient] : saved) {
+    const torch::Tensor* parameter = parameters.find(name);
+    if (parameter == nullptr || !fits(gradient, *parameter))
+      refuse(path, fmt::format("the gradient of '{}' fits no parameter of the network", name));
+  }
+}
+
+Masks masks_of(const std::filesystem::path& path, const GraphModule& model, std::span<const PruneGroup> groups,
+               const NamedTensors& saved) {
+  std::map<std::string, torch::Tensor> weights;
+  for (const PruneGroup& group : groups)
+    for (const WeightedLayer& layer : group.layers) weights.emplace(layer.weight, model.tensor(layer.weight));
+  Masks masks;
+  for (const auto& [name, mask] : saved) {
+    const auto weight = weights.find(name);
+    if (weight == weights.end()) refuse(path, fmt::format("masks '{}', which the recipe does not prune", name));
+    if (mask.scalar_type() != torch::kBool || mask.sizes() != weight->second.sizes())
+      refuse(path, fmt::format("the mask of '{}' does not fit it", name));
+    masks.emplace(name, mask);
+  }
+  return masks;
+}
+
+// Whether `range_tensor` may have written it.
+bool is_range(const torch::Tensor& tensor) {
+  if (tensor.scalar_type() != torch::kDouble || tensor.dim() != 1 || tensor.size(0) != 4) return false;
+  constexpr double largest = std::numeric_limits<float>::max();
+  constexpr double most_elements = 9e15;  // below 2^53
+  const auto lies_in = [&](std::int64_t index, double lowest, double highest) {
+    const auto number = tensor[index].item<double>();
+    return number >= lowest && number <= highest;  // false for NaN
+  };
+  return lies_in(0, -largest, largest) && lies_in(1, tensor[0].item<double>(), largest) && lies_in(3, 0, most_elements);
+}
+
+std::map<std::string, ObservedRange> ranges_of(const std::filesystem::path& path,
+                                               const std::map<std::string, ObservedRange>& own,
+                                               const NamedTensors& saved) {
+  std::map<std::string, ObservedRange> ranges;
+  for (const auto& [name, tensor] : saved) {
+    if (!own.contains(name)) refuse(path, fmt::format("holds a range of '{}', which is not observed here", name));
+    if (!is_range(tensor)) refuse(path, fmt::format("the range of '{}' is none", name));
+    ranges.emplace(name, range_of(tensor));
+  }
+  if (ranges.size() != own.size())
+    refuse(path, fmt::format("holds {} ranges, {} values are observed here", ranges.size(), own.size()));
+  return ranges;
+}
+
+// A sampler reads its state in place; one that stands in for it meets every refusal first.
+void require_fitting_sampler(const std::filesystem::path& path, InputArchive& saved, const RandomSampler& sampler) {
+  OutputArchive written;
+  sampler.save(written);
+  std::stringstream stream;
+  written.save_to(stream);
+  InputArchive own;
+  own.load_from(stream);
+  RandomSampler stand_in(static_cast<std::size_t>(read_integer(own, "size")));
+  try {
+    stand_in.load(saved);
+  } catch (const Error& error) {
+    refuse(path, error.what());
+  }
+}
+
+torch::Tensor read_random_state(const std::filesystem::path& path, InputArchive& archive) {
+  torch::Tensor state;
+  archive.read("random", state, /*is_buffer=*/true);
+  try {
+    at::Generator stand_in = at::detail::createCPUGenerator();
+    stand_in.set_state(state);
+  } catch (const c10::Error& error) {
+    refuse(path, fmt::format("the random state is none of LibTorch's: {}", error.what_without_backtrace()));
+  }
+  return state;
+}
+
+// Optimizers read in place and may refuse half-way, so what they held is put back then.
+void load_optimizer(const std::filesystem::path& path, InputArchive& saved, torch::optim::Optimizer& optimizer) {
+  auto state = std::move(optimizer.state());
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
+  for (const auto& group : optimizer.param_groups()) options.push_back(group.options().clone());
+  optimizer.state().clear();
+  const auto put_back = [&] {
+    optimizer.state() = std::move(state);
+    for (std::size_t i = 0; i < options.size(); ++i) optimizer.param_groups()[i].set_options(std::move(options[i]));
+  };
+  try {
+    optimizer.load(saved);
+  } catch (const c10::Error& error) {
+    put_back();
+    refuse(path, fmt::format("the optimizer's parameter groups differ: {}", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    put_back();
+    refuse(path, fmt::format("the optimizer's state is damaged: {}", error.what()));
+  }
 }
 
 void copy_into(const GraphModule& model, const NamedTensors& saved) {
@@ -140,21 +262,24 @@ void copy_into(const GraphModule& model, const NamedTensors& saved) {
   for (std::size_t i = 0; i < own.size(); ++i) torch::Tensor(own[i].second).copy_(saved[i].second);
 }
 
-void load_optimizer(const std::filesystem::path& path, InputArchive& archive, torch::optim::Optimizer& optimizer) {
-  InputArchive saved;
-  archive.read("optimizer", saved);
-  try {
-    optimizer.state().clear();
-    optimizer.load(saved);
-  } catch (const c10::Error& error) {
-    refuse(path, fmt::format("the optimizer's parameter groups differ: {}", error.what_without_backtrace()));
-  }
-}
-
 void set_gradients(const GraphModule& model, const NamedTensors& saved) {
   for (const auto& item : model.named_parameters()) torch::Tensor(item.value()).mutable_grad() = torch::Tensor();
   for (const auto& [name, gradient] : saved) model.tensor(name).mutable_grad() = gradient.clone();
 }
+
+// What a checkpoint holds, read and found to fit.
+struct Contents {
+  NamedTensors tensors;
+  NamedTensors gradients;
+  Masks masks;
+  std::map<std::string, ObservedRange> ranges;
+  bool batch_norms_frozen = false;
+  std::int64_t epoch = 0;
+  std::int64_t steps_in_epoch = 0;
+  torch::Tensor random;
+  InputArchive optimizer;
+  InputArchive sampler;
+};
 
 }  // namespace
 
@@ -206,49 +331,61 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
   InputArchive archive = open_archive(path);
 
   // Everything that can be refused is, before anything changes.
-  if (const std::int64_t version = read_integer(archive, "version"); version != checkpoint_version)
-    refuse(path, fmt::format("is of version {}, this podaq reads version {}", version, checkpoint_version));
-  if (read_string(archive, "recipe") != recipe_hash(state.recipe)) refuse(path, "was written under another recipe");
-  if (const std::int64_t steps = read_integer(archive, "steps_per_epoch"); steps != state.steps_per_epoch)
-    refuse(path,
-           fmt::format("was written with {} optimizer steps an epoch, attach said {}", steps, state.steps_per_epoch));
-  if (read_string(archive, "optimizer_kind") != typeid(*state.optimizer).name())
-    refuse(path, "was written with another kind of optimizer");
-  if (read_flag(archive, "has_sampler") != (state.sampler != nullptr))
-    refuse(path, state.sampler != nullptr ? "holds no sampler, but attach was given one"
-                                          : "holds a sampler: give attach one too");
-  const NamedTensors tensors = read_tensors(archive, "tensors");
-  require_fitting(path, *state.model, tensors);
-  Masks masks;
-  for (const auto& [name, mask] : read_tensors(archive, "masks")) masks.emplace(name, mask);
-  std::map<std::string, ObservedRange> ranges;
-  for (const auto& [name, range] : read_tensors(archive, "ranges")) ranges.emplace(name, range_of(range));
+  Contents contents = read_or_refuse(path, [&] {
+    if (const std::int64_t version = read_integer(archive, "version"); version != checkpoint_version)
+      refuse(path, fmt::format("is of version {}, this podaq reads version {}", version, checkpoint_version));
+    if (read_string(archive, "recipe") != recipe_hash(state.recipe)) refuse(path, "was written under another recipe");
+    if (const std::int64_t steps = read_integer(archive, "steps_per_epoch"); steps != state.steps_per_epoch)
+      refuse(path,
+             fmt::format("was written with {} optimizer steps an epoch, attach said {}", steps, state.steps_per_epoch));
+    if (read_string(archive, "optimizer_kind") != typeid(*state.optimizer).name())
+      refuse(path, "was written with another kind of optimizer");
+    if (read_flag(archive, "has_sampler") != (state.sampler != nullptr))
+      refuse(path, state.sampler != nullptr ? "holds no sampler, but attach was given one"
+                                            : "holds a sampler: give attach one too");
+    Contents read;
+    read.tensors = read_tensors(archive, "tensors");
+    require_fitting(path, *state.model, read.tensors);
+    read.gradients = read_tensors(archive, "gradients");
+    require_fitting_gradients(path, *state.model, read.gradients);
+    read.masks = masks_of(path, *state.model, state.groups, read_tensors(archive, "masks"));
+    read.ranges = ranges_of(path, state.quantizer ? state.quantizer->ranges() : decltype(read.ranges)(),
+                            read_tensors(archive, "ranges"));
+    read.batch_norms_frozen = read_flag(archive, "batch_norms_frozen");
+    read.epoch = read_integer(archive, "epoch");
+    read.steps_in_epoch = read_integer(archive, "steps_in_epoch");
+    if (read.epoch < 0 || read.epoch > epochs() || read.steps_in_epoch < 0 ||
+        read.steps_in_epoch > state.steps_per_epoch)
+      refuse(path, fmt::format("stands at step {} of epoch {}; the recipe has {} epochs of {} steps",
+                               read.steps_in_epoch, read.epoch, epochs(), state.steps_per_epoch));
+    read.random = read_random_state(path, archive);
+    archive.read("optimizer", read.optimizer);
+    if (state.sampler != nullptr) {
+      archive.read("sampler", read.sampler);
+      require_fitting_sampler(path, read.sampler, *state.sampler);
+    }
+    return read;
+  });
 
-  load_optimizer(path, archive, *state.optimizer);
-  if (state.sampler != nullptr) {
-    InputArchive sampler;
-    archive.read("sampler", sampler);
-    state.sampler->load(sampler);
-  }
-  copy_into(*state.model, tensors);
-  set_gradients(*state.model, read_tensors(archive, "gradients"));
-  if (state.pruner) state.pruner->set_masks(std::move(masks));
+  load_optimizer(path, contents.optimizer, *state.optimizer);
+  if (state.sampler != nullptr) state.sampler->load(contents.sampler);
+  copy_into(*state.model, contents.tensors);
+  set_gradients(*state.model, contents.gradients);
+  if (state.pruner) state.pruner->set_masks(std::move(contents.masks));
   if (state.quantizer) {
     state.quantizer->disable(*state.model);
     state.quantizer->freeze_observers(false);
-    state.quantizer->set_ranges(ranges);
+    state.quantizer->set_ranges(contents.ranges);
   }
-  state.model->freeze_batch_norms(read_flag(archive, "batch_norms_frozen"));
-  state.epoch = read_integer(archive, "epoch");
-  state.steps_in_epoch = read_integer(archive, "steps_in_epoch");
+  state.model->freeze_batch_norms(contents.batch_norms_frozen);
+  state.epoch = contents.epoch;
+  state.steps_in_epoch = contents.steps_in_epoch;
   state.idle_quantizers.clear();
   state.follow_position();
 
-  torch::Tensor random;
-  archive.read("random", random, /*is_buffer=*/true);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
-  generator.set_state(random);
+  generator.set_state(contents.random);
 }
 
 }  // namespace podaq

@@ -1,15 +1,18 @@
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "compress/network_builder.h"
 #include "compress/training_loop.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/core/error.h"
+#include "podaq/core/file.h"
 #include "podaq/core/text.h"
 #include "podaq/format/file.h"
 #include "podaq/training/random_sampler.h"
@@ -201,6 +204,137 @@ TEST(Checkpoint, ThatIsDamagedOrNoneIsRefused) {
   refusal(*run.compressor, path);
   std::filesystem::remove(path);
   EXPECT_THROW(run.compressor->load_checkpoint(path), Error);
+}
+
+// Changes a checkpoint in place, as damage or another program would.
+void tamper(const std::filesystem::path& path, const std::function<void(torch::jit::Module&)>& change) {
+  torch::jit::Module archive = torch::jit::load(path.string());
+  change(archive);
+  archive.save(path.string());
+}
+
+torch::jit::Module part_of(const torch::jit::Module& archive, const std::string& name) {
+  return archive.attr(name).toModule();
+}
+
+// Everything that a run consists of, as bytes: the checkpoint that it would write.
+std::vector<std::byte> bytes_of(const TrainingRun& run, const std::filesystem::path& path) {
+  run.compressor->save_checkpoint(path);
+  return read_file(path, std::uint64_t{1} << 30);
+}
+
+using Change = std::function<void(torch::jit::Module&)>;
+
+const std::vector<std::pair<std::string, Change>>& changes() {
+  using torch::jit::Module;
+  static const std::vector<std::pair<std::string, Change>> all = {
+      {"version", [](Module& file) { file.setattr("version", std::int64_t{99}); }},
+      {"recipe", [](Module& file) { file.setattr("recipe", std::string("another")); }},
+      {"steps", [](Module& file) { file.setattr("steps_per_epoch", std::int64_t{6}); }},
+      {"tensor shape", [](Module& file) { part_of(file, "tensors").setattr("tensor0", torch::zeros({3})); }},
+      {"tensor type",
+       [](Module& file) {
+         Module tensors = part_of(file, "tensors");
+         tensors.setattr("tensor0", tensors.attr("tensor0").toTensor().to(torch::kLong));
+       }},
+      {"tensor name", [](Module& file) { part_of(file, "tensors").setattr("name0", std::string("nobody")); }},
+      {"tensor count", [](Module& file) { part_of(file, "tensors").setattr("count", std::int64_t{1000000}); }},
+      {"gradient name", [](Module& file) { part_of(file, "gradients").setattr("name0", std::string("nobody")); }},
+      {"gradient shape", [](Module& file) { part_of(file, "gradients").setattr("tensor0", torch::zeros({3})); }},
+      {"mask name", [](Module& file) { part_of(file, "masks").setattr("name0", std::string("norm0.weight")); }},
+      {"mask shape", [](Module& file) { part_of(file, "masks").setattr("tensor0", torch::zeros({3}, torch::kBool)); }},
+      {"mask type",
+       [](Module& file) {
+         Module masks = part_of(file, "masks");
+         masks.setattr("tensor0", masks.attr("tensor0").toTensor().to(torch::kFloat));
+       }},
+      {"range name", [](Module& file) { part_of(file, "ranges").setattr("name0", std::string("nobody")); }},
+      {"range shape",
+       [](Module& file) { part_of(file, "ranges").setattr("tensor0", torch::zeros({1}, torch::kDouble)); }},
+      {"range upside down",
+       [](Module& file) {
+         part_of(file, "ranges").setattr("tensor0", torch::tensor({1.0, -1.0, 1.0, 0.0}, torch::kDouble));
+       }},
+      {"range of NaN",
+       [](Module& file) {
+         const double nan = std::numeric_limits<double>::quiet_NaN();
+         part_of(file, "ranges").setattr("tensor0", torch::tensor({nan, nan, 1.0, nan}, torch::kDouble));
+       }},
+      {"negative epoch", [](Module& file) { file.setattr("epoch", std::int64_t{-1}); }},
+      {"epoch", [](Module& file) { file.setattr("epoch", std::int64_t{7}); }},
+      {"steps in epoch", [](Module& file) { file.setattr("steps_in_epoch", std::int64_t{6}); }},
+      {"sampler size", [](Module& file) { part_of(file, "sampler").setattr("size", std::int64_t{81}); }},
+      {"sampler position", [](Module& file) { part_of(file, "sampler").setattr("position", std::int64_t{-1}); }},
+      {"random state", [](Module& file) { file.setattr("random", torch::zeros({7}, torch::kByte)); }},
+      {"optimizer kind", [](Module& file) { file.setattr("optimizer_kind", std::string("another")); }},
+      {"optimizer group size",
+       [](Module& file) {
+         Module groups = part_of(part_of(file, "optimizer"), "param_groups");
+         part_of(groups, "param_groups/1").setattr("params/size", torch::tensor(std::int64_t{2}));
+       }},
+      {"optimizer key",
+       [](Module& file) {
+         Module groups = part_of(part_of(file, "optimizer"), "param_groups");
+         part_of(groups, "param_groups/1").setattr("params/0", std::string("no number"));
+       }},
+  };
+  return all;
+}
+
+class RefusedCheckpoint : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(RefusedCheckpoint, LeavesTheRunAsItWas) {
+  const auto& [what, change] = changes()[GetParam()];
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "damaged";
+  const std::filesystem::path own = folder.path() / "own";
+  TrainingRun first(31, "SGD", 0.01, 1e-2);
+  first.train(17);
+  first.compressor->save_checkpoint(path);
+  tamper(path, change);
+
+  TrainingRun run(99, "SGD", 0.02, 1e-3);
+  run.train(8);
+  const std::vector<std::byte> before = bytes_of(run, own);
+  refusal(*run.compressor, path);
+  EXPECT_EQ(bytes_of(run, own), before) << what;
+  run.train(all_steps - 8);
+  const std::vector<std::byte> got = encode(run.compressor->convert());
+
+  TrainingRun undisturbed(99, "SGD", 0.02, 1e-3);
+  undisturbed.train(all_steps);
+  EXPECT_EQ(got, encode(undisturbed.compressor->convert())) << what;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RefusedCheckpoint, testing::Range(std::size_t{0}, changes().size()));
+
+TEST(Checkpoint, OfOtherParameterGroupsLeavesTheMomentum) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "one_group";
+  const auto model = small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.5).momentum(0.9));
+  RandomSampler sampler(TrainingRun::samples, 1);
+  Compressor one_group(model, full_recipe());
+  one_group.attach(optimizer, sampler, {.steps_per_epoch = TrainingRun::steps_per_epoch});
+  one_group.save_checkpoint(path);
+
+  TrainingRun run(31, "SGD", 0.01, 1e-2);
+  run.train(8);
+  const std::vector<std::byte> before = bytes_of(run, folder.path() / "own");
+  EXPECT_NE(refusal(*run.compressor, path).find("group"), std::string::npos);
+  EXPECT_EQ(bytes_of(run, folder.path() / "own"), before);
+  EXPECT_EQ(run.optimizer->state().size(), run.model->parameters().size());
+}
+
+TEST(Checkpoint, ThatLacksPartsIsRefused) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "parts";
+  torch::serialize::OutputArchive archive;
+  archive.write("format", c10::IValue("podaq checkpoint"));
+  archive.write("version", c10::IValue(std::int64_t{1}));
+  archive.save_to(path.string());
+  TrainingRun run(31, "Adam", 0.01, 0);
+  refusal(*run.compressor, path);
 }
 
 }  // namespace
