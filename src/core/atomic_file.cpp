@@ -63,30 +63,45 @@ void sync_folder(const std::filesystem::path& folder) {
   if (::fsync(file.number()) != 0 && errno != EINVAL) throw_io("sync the folder", folder, errno);
 }
 
+std::filesystem::path folder_of(const std::filesystem::path& target) {
+  return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+}
+
+// Creates an empty temporary beside `target` and tells its path.
+FileDescriptor create_beside(const std::filesystem::path& target, std::filesystem::path& temporary_path) {
+  int number = -1;
+  do {
+    temporary_path = new_temporary_path(folder_of(target));
+    number = ::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (number < 0 && errno == EEXIST);
+  if (number < 0) throw_io("create a file beside", target, errno);
+  return FileDescriptor(number);
+}
+
 }  // namespace
+
+void require_writable(const std::filesystem::path& path) {
+  const auto target = follow_links(path);
+  (void)permissions_to_keep(target);
+  if (!target.has_filename())
+    throw Error(ErrorCode::io, concat("cannot write '", path.string(), "': it names a folder, not a file"));
+  Temporary temporary;
+  const FileDescriptor file = create_beside(target, temporary.path);
+}
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
   const auto target = follow_links(path);
   const auto permissions = permissions_to_keep(target);
-  const auto folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
-
-  int number = -1;
-  std::filesystem::path temporary_path;
-  do {
-    temporary_path = new_temporary_path(folder);
-    number = ::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (number < 0 && errno == EEXIST);
-  if (number < 0) throw_io("create a file beside", target, errno);
-  FileDescriptor file(number);
-  Temporary temporary{.path = temporary_path};
+  Temporary temporary;
+  FileDescriptor file = create_beside(target, temporary.path);
 
   if (permissions && ::fchmod(file.number(), *permissions) != 0) throw_io("set the permissions of", target, errno);
   write_all(file.number(), bytes, target);
   if (::fsync(file.number()) != 0) throw_io("write", target, errno);
   if (file.close() != 0) throw_io("write", target, errno);
-  if (::rename(temporary_path.c_str(), target.c_str()) != 0) throw_io("write", target, errno);
+  if (::rename(temporary.path.c_str(), target.c_str()) != 0) throw_io("write", target, errno);
   temporary.renamed = true;
-  sync_folder(folder);
+  sync_folder(folder_of(target));
 }
 
 }  // namespace podaq

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "podaq/core/cancellation.h"
 #include "podaq/core/error.h"
 
 namespace podaq {
@@ -39,6 +40,7 @@ std::vector<Latency> measure_latency(std::span<const Contestant> contestants, co
   std::vector<std::vector<double>> times(contestants.size());
   for (int round = -1; round < options.rounds; ++round)
     for (std::size_t i = 0; i < contestants.size(); ++i) {
+      throw_if_cancelled();
       const double time = microseconds_per_call(contestants[i], options.seconds_per_round);
       if (round >= 0) times[i].push_back(time);
     }

@@ -1,5 +1,6 @@
 #include "podaq/study/comparison.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "podaq/compress/compressor.h"
+#include "podaq/core/atomic_file.h"
 #include "podaq/core/cancellation.h"
 #include "podaq/core/error.h"
 #include "podaq/core/file.h"
@@ -63,7 +65,7 @@ std::vector<std::int32_t> to_vector(const torch::Tensor& classes) {
   return {narrow.data_ptr<std::int32_t>(), narrow.data_ptr<std::int32_t>() + narrow.numel()};
 }
 
-/// The epochs of every strategy's recipe. They must be equal: a row trained for longer proves nothing.
+/// The epochs that every strategy trains for. They must be equal: a row trained for longer proves nothing.
 double own_epochs(const Task& task) {
   if (task.strategies.empty()) throw Error(ErrorCode::invalid_argument, concat(task.name, ": no strategy to compare"));
   const double epochs = total_epochs(task.strategies.front().recipe);
@@ -72,7 +74,16 @@ double own_epochs(const Task& task) {
       throw Error(ErrorCode::recipe,
                   concat(task.name, ": strategy ", strategy.name, " lasts ", total_epochs(strategy.recipe), " epochs, ",
                          task.strategies.front().name, " ", epochs, "; give all the same"));
-  return epochs;
+  return static_cast<double>(whole_epochs(task.strategies.front().recipe));
+}
+
+/// Each network has its own: the default one would be shared by the trainings that run side by side.
+at::Generator make_generator(std::uint64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(seed);
+}
+
+std::filesystem::path file_of(const Strategy& strategy, const Task& task, const ComparisonOptions& options) {
+  return strategy.file.empty() ? options.folder / concat(task.name, "-", strategy.name, ".podaq") : strategy.file;
 }
 
 void train_candidate(Candidate& candidate, const Task& task, const TaskData& data, const ComparisonOptions& options,
@@ -81,6 +92,7 @@ void train_candidate(Candidate& candidate, const Task& task, const TaskData& dat
   training.epochs = task.shared_epochs + own_epochs(task);
   training.first_epoch = task.shared_epochs;
   training.seed = options.seed + 1;
+  candidate.model->set_generator(make_generator(training.seed));
   Compressor compressor(candidate.model, candidate.strategy->recipe);
   const TrainResult result =
       train(*candidate.model, &compressor, data.train, data.validation, training, [&] { progress.step(); });
@@ -93,7 +105,7 @@ void train_candidate(Candidate& candidate, const Task& task, const TaskData& dat
   ComparisonRow& row = candidate.row;
   row.strategy = candidate.strategy->name;
   row.validation_accuracy = result.validation_accuracy.at(result.chosen_epoch);
-  row.file = options.folder / concat(task.name, "-", row.strategy, ".podaq");
+  row.file = file_of(*candidate.strategy, task, options);
   save(graph, row.file);
 }
 
@@ -165,6 +177,7 @@ Comparison compare_strategies(const Task& task, const ComparisonOptions& options
   const CancellationScope cancellation;
   const auto start = std::chrono::steady_clock::now();
   std::filesystem::create_directories(options.folder);
+  for (const Strategy& strategy : task.strategies) require_writable(file_of(strategy, task, options));
 
   const TaskNetwork network = task.make_network(options.seed);
   const double own = own_epochs(task);
@@ -191,6 +204,7 @@ Comparison compare_strategies(const Task& task, const ComparisonOptions& options
     shared.last_epoch = task.shared_epochs;
     shared.keep_best = false;
     shared.seed = options.seed;
+    network.captured->set_generator(make_generator(shared.seed));
     train(*network.captured, nullptr, data.train, data.validation, shared, [&] { progress.step(); });
   }
   std::vector<Candidate> candidates;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "podaq/core/cancellation.h"
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
 #include "podaq/runtime/runner.h"
@@ -23,6 +24,7 @@ void predict_range(const Model& model, const Dataset& dataset, std::int64_t firs
   const std::size_t classes = model.outputs()[0].size();
   std::vector<float> logits(batch * classes);
   for (std::int64_t start = first; start < last; start += batch) {
+    throw_if_cancelled();
     const auto count = static_cast<std::size_t>(std::min<std::int64_t>(batch, last - start));
     const auto begin = static_cast<std::size_t>(start) * sample_size;
     runner.run(std::span(dataset.samples).subspan(begin, count * sample_size),

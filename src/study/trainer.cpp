@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "podaq/core/cancellation.h"
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
 #include "podaq/training/random_sampler.h"
@@ -100,7 +101,7 @@ TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& tra
   const TrainOptions options = checked(unchecked);
   const std::int64_t steps = steps_per_epoch(train_set, options);
   if (steps == 0) refuse(concat("a batch of ", options.batch_size, " exceeds the ", train_set.size(), " samples"));
-  const auto epochs = static_cast<std::int64_t>(std::llround(options.last_epoch - options.first_epoch));
+  const auto epochs = static_cast<std::int64_t>(std::ceil(options.last_epoch - options.first_epoch));
   if (compressor != nullptr && compressor->epochs() != epochs)
     refuse(concat("the recipe lasts ", compressor->epochs(), " epochs, this training ", epochs));
 
@@ -151,6 +152,7 @@ torch::Tensor predict(GraphModule& model, const Dataset& dataset, std::int64_t b
   const torch::Tensor samples = view_as_tensors(dataset).samples;
   std::vector<torch::Tensor> classes;
   for (std::int64_t first = 0; first < dataset.size(); first += batch_size) {
+    throw_if_cancelled();
     const std::int64_t count = std::min(batch_size, dataset.size() - first);
     classes.push_back(model.forward(samples.narrow(0, first, count)).argmax(1));
   }

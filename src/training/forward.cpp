@@ -122,7 +122,7 @@ torch::Tensor GraphModule::run(std::size_t index, const std::vector<torch::Tenso
   }
   std::vector<torch::Tensor> inputs;
   for (const ValueId input : node.inputs) inputs.push_back(values[input]);
-  return training_detail::apply(graph_, node, inputs, is_training(), plan.owned_input);
+  return training_detail::apply(graph_, node, inputs, is_training(), plan.owned_input, generator_);
 }
 
 LayerParameters GraphModule::parameters_of_step(const Step& step) const {

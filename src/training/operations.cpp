@@ -152,18 +152,20 @@ at::Tensor clamp(const Clamp& bounds, const at::Tensor& input, bool in_place) {
   return in_place ? at::hardtanh_(x, bounds.minimum, bounds.maximum) : at::hardtanh(x, bounds.minimum, bounds.maximum);
 }
 
-at::Tensor drop(const Dropout& dropout, const at::Tensor& input, const Shape& shape) {
+at::Tensor drop(const Dropout& dropout, const at::Tensor& input, const Shape& shape,
+                const std::optional<at::Generator>& generator) {
   Sizes sizes = {input.size(0)};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
   if (dropout.channels) std::fill(sizes.begin() + std::min<std::ptrdiff_t>(2, std::ssize(sizes)), sizes.end(), 1);
-  const at::Tensor ones = at::ones(sizes, input.options());
-  at::Tensor kept = dropout.channels ? at::feature_dropout(ones, dropout.p, true) : at::dropout(ones, dropout.p, true);
+  at::Tensor kept = dropout.p < 1
+                        ? at::empty(sizes, input.options()).bernoulli_(1 - dropout.p, generator).div_(1 - dropout.p)
+                        : at::zeros(sizes, input.options());
   if (is_lifted(input, shape.size())) kept = kept.unsqueeze(2);
   return input * kept;
 }
 
 at::Tensor apply(const Graph& graph, const Node& node, const std::vector<at::Tensor>& inputs, bool training,
-                 std::optional<std::size_t> owned_input) {
+                 std::optional<std::size_t> owned_input, const std::optional<at::Generator>& generator) {
   const Shape& shape = graph.values[node.inputs[0]].shape;
   const std::size_t rank = shape.size();
   at::Tensor x = inputs[0];
@@ -194,7 +196,7 @@ at::Tensor apply(const Graph& graph, const Node& node, const std::vector<at::Ten
       const std::int64_t dimension = dimension_of(op.axis, x, rank);
       return op.logarithm ? at::log_softmax(x, dimension) : at::softmax(x, dimension);
     } else if constexpr (std::is_same_v<Operation, Dropout>) {
-      return training ? drop(op, x, shape) : x;
+      return training ? drop(op, x, shape, generator) : x;
     } else if constexpr (std::is_same_v<Operation, MaxPool> || std::is_same_v<Operation, AvgPool> ||
                          std::is_same_v<Operation, AdaptivePool> || std::is_same_v<Operation, Activation>) {
       return run(op, x);

@@ -43,7 +43,9 @@ namespace podaq::training_detail {
 
 /// Every operation that has no tensors: the `inputs` are the node's values, in its order.
 /// @param owned_input  the input whose memory may be overwritten, if any.
+/// @param generator  what dropout draws from; empty: LibTorch's default.
 [[nodiscard]] at::Tensor apply(const Graph& graph, const Node& node, const std::vector<at::Tensor>& inputs,
-                               bool training, std::optional<std::size_t> owned_input);
+                               bool training, std::optional<std::size_t> owned_input,
+                               const std::optional<at::Generator>& generator);
 
 }  // namespace podaq::training_detail

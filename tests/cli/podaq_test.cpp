@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "consumer/sample_network.h"
+#include "podaq/core/version.h"
 #include "podaq/format/file.h"
 #include "support/temporary_folder.h"
 
@@ -107,9 +108,20 @@ TEST_F(PodaqProgram, AFileThatIsNoneIsRefusedByName) {
 }
 
 TEST_F(PodaqProgram, AWrongCommandLineExitsWith2) {
-  for (const char* arguments : {"", "frobnicate", "inspect", "bench FILE --batch 0", "inspect FILE --unknown"})
+  for (const char* arguments :
+       {"", "frobnicate", "inspect", "bench FILE --batch 0", "bench FILE --seconds nan", "inspect FILE --unknown"})
     EXPECT_EQ(podaq(arguments).exit_code, 2) << arguments;
   EXPECT_EQ(podaq("--help").exit_code, 0);
+}
+
+TEST_F(PodaqProgram, LostOutputIsAnError) {
+  EXPECT_EQ(podaq("inspect " + file_ + " >/dev/full").exit_code, 1);  // standard error is lost too
+}
+
+TEST_F(PodaqProgram, TellsItsVersion) {
+  const Outcome outcome = podaq("--version");
+  EXPECT_EQ(outcome.exit_code, 0);
+  expect_has(outcome.text, std::string(version));
 }
 
 TEST_F(PodaqProgram, TrainingVerbsNameTheProgramThatIsMissing) {

@@ -112,7 +112,18 @@ TEST_F(FileTest, RefusesToWriteWhereItCannot) {
   EXPECT_NE(io_error_of([&] { write_file_atomically(folder_, {}); }).find("not a regular file"), std::string::npos);
   EXPECT_NE(io_error_of([&] { write_file_atomically("/dev/full", bytes_of("x")); }).find("not a regular file"),
             std::string::npos);
+  for (const fs::path& path : {folder_ / "no" / "a", folder_, folder_ / "", fs::path("/dev/full"), fs::path()})
+    EXPECT_FALSE(io_error_of([&] { require_writable(path); }).empty()) << path;
   EXPECT_EQ(file_count(), 0U);
+}
+
+TEST_F(FileTest, FindsAPathWritableWithoutWriting) {
+  require_writable(folder_ / "a");
+  EXPECT_EQ(file_count(), 0U);
+  write_file_atomically(folder_ / "a", bytes_of("kept"));
+  require_writable(folder_ / "a");
+  EXPECT_EQ(read_file(folder_ / "a", 10), bytes_of("kept"));
+  EXPECT_EQ(file_count(), 1U);
 }
 
 TEST_F(FileTest, RefusesToReadWhatIsNoFile) {

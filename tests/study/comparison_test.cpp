@@ -25,6 +25,7 @@ class SmallNet : public torch::nn::Module {
     features_->push_back(torch::nn::MaxPool1d(2));
     features_->push_back(torch::nn::Conv1d(torch::nn::Conv1dOptions(16, 16, 3).padding(1)));
     features_->push_back(torch::nn::ReLU());
+    features_->push_back(torch::nn::Dropout(0.1));
     register_module("features", features_);
     head_ = register_module("head", torch::nn::Linear(16, 3));
   }
@@ -127,6 +128,30 @@ TEST_F(CompareStrategies, RefusesStrategiesOfUnequalLength) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("give all the same"), std::string::npos) << error.what();
   }
+}
+
+// A fraction of an epoch is trained as a whole one.
+TEST_F(CompareStrategies, TakesRecipesOfFractionalLength) {
+  Task task = small_task();
+  task.strategies = {{"prune", Recipe::parse("[epochs]\nprune = 0.5\nrecover = 0.7\n[prune]\nsparsity = 0.5\n")}};
+  const Comparison comparison = compare_strategies(task, {.threads = 1, .folder = folder_.path()});
+  EXPECT_NEAR(comparison.rows[0].sparsity, 0.5, 0.02);
+}
+
+TEST_F(CompareStrategies, WritesAStrategysFileWhereItSaysAndNoOther) {
+  Task task = small_task();
+  const std::filesystem::path file = folder_.path() / "mine.podaq";
+  task.strategies = {{"dense", Recipe::parse("[epochs]\ndense = 1\n"), file}};
+  const Comparison comparison = compare_strategies(task, {.threads = 1, .folder = folder_.path()});
+  EXPECT_EQ(comparison.rows[0].file, file);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+}
+
+TEST_F(CompareStrategies, RefusesAFileThatCannotBeWrittenBeforeAnyWork) {
+  Task task = small_task();
+  task.strategies = {{"dense", Recipe::parse("[epochs]\ndense = 1\n"), folder_.path()}};
+  task.load_data = [](std::uint64_t, int) -> TaskData { throw std::logic_error("data were loaded"); };
+  EXPECT_THROW(static_cast<void>(compare_strategies(task, {.folder = folder_.path()})), Error);
 }
 
 TEST_F(CompareStrategies, RefusesARecipeThatDoesNotFitBeforeAnyWork) {

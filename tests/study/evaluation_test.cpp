@@ -1,7 +1,9 @@
 #include "podaq/study/evaluation.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include "podaq/core/cancellation.h"
 #include "podaq/core/error.h"
 
 namespace podaq {
@@ -55,6 +57,17 @@ TEST(Evaluate, AnEmptyDataSetHasNoAnswers) {
   const Evaluation evaluation = evaluate(Model(copying_graph()), two_class_dataset(0), 2);
   EXPECT_EQ(evaluation.all.total, 0);
   EXPECT_EQ(evaluation.all.accuracy(), 0.0);
+}
+
+TEST(Evaluate, StopsWhenTheUserAsks) {
+  const CancellationScope cancellation;
+  raise(SIGINT);
+  for (const int threads : {1, 3}) try {
+      (void)evaluate(Model(copying_graph()), two_class_dataset(203), threads);
+      ADD_FAILURE() << threads;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::cancelled);
+    }
 }
 
 TEST(Evaluate, RefusesADataSetThatDoesNotFitTheModel) {

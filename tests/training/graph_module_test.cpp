@@ -1,3 +1,4 @@
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -21,6 +22,25 @@ using torch::Tensor;
 TEST(GraphModuleForward, EqualsTheModuleInBothModesWithItsGradients) {
   const Pair pair = trained_pair();
   expect_same_network(*pair.net, *pair.captured, torch::randn({2, 2, 8}));
+}
+
+// Networks trained side by side share LibTorch's default generator; the same seed then gives another result each time.
+TEST(GraphModuleForward, DropoutDrawsFromTheNetworksOwnGenerator) {
+  const Pair pair = trained_pair();
+  pair.captured->train();
+  const Tensor x = torch::randn({4, 2, 8});
+  const auto with_seed = [&](std::uint64_t seed) {
+    pair.captured->set_generator(at::make_generator<at::CPUGeneratorImpl>(seed));
+    return pair.captured->forward(x);
+  };
+  const Tensor first = with_seed(7);
+  const Tensor default_state = at::detail::getDefaultCPUGenerator().get_state();
+  EXPECT_TRUE(with_seed(7).equal(first));
+  EXPECT_FALSE(with_seed(8).equal(first));
+  EXPECT_TRUE(at::detail::getDefaultCPUGenerator().get_state().equal(default_state));
+  pair.captured->set_generator(std::nullopt);
+  torch::manual_seed(7);
+  EXPECT_TRUE(pair.captured->forward(x).equal(first));
 }
 
 TEST(GraphModuleForward, RefusesInputsOfAnotherShapeByName) {

@@ -12,4 +12,8 @@ namespace podaq {
 /// the temporary.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
+/// Throws as `write_file_atomically` would if a file could not be written at `path` now; writes nothing. For long work
+/// that ends in a file: better refused before than lost after.
+void require_writable(const std::filesystem::path& path);
+
 }  // namespace podaq

@@ -43,11 +43,12 @@ struct Comparison {
 struct ComparisonOptions {
   std::uint64_t seed = 1;  ///< Of data, initial weights and sample order.
   int threads = 0;  ///< 1 to 1024; 0: as many as the machine has. Strategies train side by side, one thread each.
-  std::filesystem::path folder = "results";  ///< Receives `<task>-<strategy>.podaq`.
+  std::filesystem::path folder = "results";  ///< Receives the files of strategies that name none.
 };
 
 /// Trains the shared dense epochs, then each strategy from that same network, converts, writes and measures the files.
 /// Shows progress with time left on stderr. Throws Error(cancelled) after Ctrl-C; files appear whole or not at all.
+/// Where they cannot be written, throws Error(io) before any work.
 [[nodiscard]] Comparison compare_strategies(const Task& task, const ComparisonOptions& options);
 
 /// The table that people read.

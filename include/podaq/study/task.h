@@ -35,6 +35,8 @@ struct TaskNetwork {
 struct Strategy {
   std::string name;  ///< File-name safe.
   Recipe recipe;     ///< What the compressor does.
+  std::filesystem::path file =
+      {};  ///< Where its network goes; empty: `<task>-<name>.podaq` in the comparison's folder.
 };
 
 /// An example problem: what `compare_strategies` and `podaq-train compress` work on.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "podaq/graph/graph.h"
@@ -76,7 +77,14 @@ class GraphModule : public torch::nn::Module {
   /// Whether batch norms use their running statistics in training mode too.
   [[nodiscard]] bool batch_norms_frozen() const { return batch_norms_frozen_; }
 
-  /// A deep copy with its own parameters and buffers, the same flags and no hooks.
+  /// What dropout draws from; empty (the default): LibTorch's default generator of the device, which all threads
+  /// share, so that networks trained side by side need their own to give the same result every time. The generator must
+  /// be of the network's device.
+  void set_generator(std::optional<at::Generator> generator) { generator_ = std::move(generator); }
+  /// What dropout draws from, if it is not LibTorch's default generator.
+  [[nodiscard]] const std::optional<at::Generator>& generator() const { return generator_; }
+
+  /// A deep copy with its own parameters and buffers, the same flags, no hooks and the default generator.
   [[nodiscard]] std::shared_ptr<torch::nn::Module> clone(
       const std::optional<torch::Device>& device = std::nullopt) const override;
 
@@ -106,6 +114,7 @@ class GraphModule : public torch::nn::Module {
   std::vector<NodePlan> plans_;
   std::map<ValueId, ParameterHook> parameter_hooks_;
   std::map<ValueId, ValueHook> value_hooks_;
+  std::optional<at::Generator> generator_;
   bool batch_norms_frozen_ = false;
 };
 

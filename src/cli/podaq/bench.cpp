@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/podaq/verbs.h"
+#include "cli/run_program.h"
 #include "podaq/core/error.h"
 #include "podaq/core/latency.h"
 #include "podaq/runtime/runner.h"
@@ -64,7 +65,7 @@ void add_bench(CLI::App& app) {
   verb->add_option("file", options->file, "A .podaq file")->required();
   verb->add_option("--batch", options->batch, "Samples a run")->check(CLI::Range(1, 65536))->capture_default_str();
   verb->add_option("--seconds", options->seconds, "How long to measure")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(number_between(0.01, 3600.0))
       ->capture_default_str();
   verb->add_flag("--kernels", options->kernels, "List the kernel chosen for each layer");
   verb->callback([options] { bench_file(*options); });

@@ -7,6 +7,7 @@
 
 #include "amc/amc_task.h"
 #include "cli/podaq_train/verbs.h"
+#include "cli/study_verb.h"
 #include "image_classification/image_task.h"
 #include "podaq/compress/recipe.h"
 #include "podaq/core/error.h"
@@ -36,10 +37,9 @@ const std::map<std::string, std::function<Task()>>& examples() {
 void compress(CompressOptions options) {
   Task task = examples().at(options.example)();
   const std::string strategy = std::filesystem::path(options.recipe).stem().string();
-  task.strategies = {{.name = strategy, .recipe = Recipe::load(options.recipe)}};
+  task.strategies = {{.name = strategy, .recipe = Recipe::load(options.recipe), .file = options.output}};
   options.comparison.folder = options.output.has_parent_path() ? options.output.parent_path() : ".";
   const Comparison comparison = compare_strategies(task, options.comparison);
-  std::filesystem::rename(comparison.rows.at(0).file, options.output);
   std::fputs(format_table(comparison).c_str(), stdout);
 }
 
@@ -59,10 +59,7 @@ void add_compress(CLI::App& app) {
           "EXAMPLE"));
   verb->add_option("--recipe", options->recipe, "A recipe (TOML), like those in examples/*/recipes")->required();
   verb->add_option("--output", options->output, "The .podaq file to write")->required();
-  verb->add_option("--seed", options->comparison.seed, "Seed of data, weights and order")->capture_default_str();
-  verb->add_option("--threads", options->comparison.threads, "Threads; 0: as many as the machine has")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_training_options(*verb, options->comparison);
   verb->callback([options] { compress(*options); });
 }
 
