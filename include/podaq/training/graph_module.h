@@ -79,7 +79,7 @@ class GraphModule : public torch::nn::Module {
 
   /// What dropout draws from; empty (the default): LibTorch's default generator of the device, which all threads
   /// share, so that networks trained side by side need their own to give the same result every time. The generator must
-  /// be of the network's device.
+  /// be of the network's device. Checkpoints hold the state of the default one, not of this.
   void set_generator(std::optional<at::Generator> generator) { generator_ = std::move(generator); }
   /// What dropout draws from, if it is not LibTorch's default generator.
   [[nodiscard]] const std::optional<at::Generator>& generator() const { return generator_; }
