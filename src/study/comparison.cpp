@@ -86,12 +86,8 @@ std::filesystem::path file_of(const Strategy& strategy, const Task& task, const 
   return strategy.file.empty() ? options.folder / concat(task.name, "-", strategy.name, ".podaq") : strategy.file;
 }
 
-void train_candidate(Candidate& candidate, const Task& task, const TaskData& data, const ComparisonOptions& options,
-                     StudyProgress& progress) {
-  TrainOptions training = task.training;
-  training.epochs = task.shared_epochs + own_epochs(task);
-  training.first_epoch = task.shared_epochs;
-  training.seed = options.seed + 1;
+void train_candidate(Candidate& candidate, const Task& task, const TaskData& data, const TrainOptions& training,
+                     const ComparisonOptions& options, StudyProgress& progress) {
   candidate.model->set_generator(make_generator(training.seed));
   Compressor compressor(candidate.model, candidate.strategy->recipe);
   const TrainResult result =
@@ -112,7 +108,8 @@ void train_candidate(Candidate& candidate, const Task& task, const TaskData& dat
 /// Trains all candidates, one thread each. Batches are small: two one-thread trainings finish before one with two
 /// threads does, and a lone thread meets no spinning barrier.
 void train_side_by_side(std::vector<Candidate>& candidates, const Task& task, const TaskData& data,
-                        const ComparisonOptions& options, int threads, StudyProgress& progress) {
+                        const TrainOptions& training, const ComparisonOptions& options, int threads,
+                        StudyProgress& progress) {
   std::atomic<std::size_t> next{0};
   std::vector<std::exception_ptr> failures(candidates.size());
   torch::set_num_threads(1);
@@ -122,7 +119,7 @@ void train_side_by_side(std::vector<Candidate>& candidates, const Task& task, co
       workers.emplace_back([&] {
         torch::set_num_threads(1);
         for (std::size_t i = next++; i < candidates.size(); i = next++) try {
-            train_candidate(candidates[i], task, data, options, progress);
+            train_candidate(candidates[i], task, data, training, options, progress);
           } catch (...) {
             failures[i] = std::current_exception();
           }
@@ -197,10 +194,11 @@ Comparison compare_strategies(const Task& task, const ComparisonOptions& options
       concat(task.name, ": training ", task.strategies.size(), " strategies"),
       static_cast<std::uint64_t>(steps * (task.shared_epochs + own * static_cast<double>(task.strategies.size()))));
 
+  TrainOptions training = task.training;
+  training.epochs = task.shared_epochs + own;
   if (task.shared_epochs > 0) {
     torch::set_num_threads(threads);
-    TrainOptions shared = task.training;
-    shared.epochs = task.shared_epochs + own;
+    TrainOptions shared = training;
     shared.last_epoch = task.shared_epochs;
     shared.keep_best = false;
     shared.seed = options.seed;
@@ -210,7 +208,9 @@ Comparison compare_strategies(const Task& task, const ComparisonOptions& options
   std::vector<Candidate> candidates;
   for (const Strategy& strategy : task.strategies)
     candidates.push_back({.strategy = &strategy, .model = copy_of(*network.captured), .row = {}});
-  train_side_by_side(candidates, task, data, options, threads, progress);
+  training.first_epoch = task.shared_epochs;
+  training.seed = options.seed + 1;
+  train_side_by_side(candidates, task, data, training, options, threads, progress);
   progress.finish();
 
   for (Candidate& candidate : candidates) evaluate_candidate(candidate, task, data, result.parameters, threads);
