@@ -9,6 +9,7 @@
 
 #include "compress/compressor_state.h"
 #include "compress/recipe_plan.h"
+#include "compress/refuse_recipe.h"
 #include "podaq/core/error.h"
 #include "podaq/training/random_sampler.h"
 
@@ -50,13 +51,11 @@ void require_working_stages(const Recipe& recipe, const StageEnds& ends, std::in
   for (const Stage stage : {Stage::prune, Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers}) {
     const auto index = static_cast<std::size_t>(stage);
     if (lengths[index] == 0 || ends[index] > ends[index - 1]) continue;
-    const std::string field = fmt::format("epochs.{}", name_of(stage));
-    const auto origin = recipe.origins.find(field);
-    throw Error(ErrorCode::recipe,
-                fmt::format("{}: {} is {} epochs, which is no step at {} optimizer steps an epoch; give it at least {} "
-                            "(one step), or 0 to leave the stage out",
-                            origin == recipe.origins.end() ? "recipe" : origin->second, field, lengths[index],
-                            steps_per_epoch, 1.0 / static_cast<double>(steps_per_epoch)));
+    compress_detail::refuse_recipe(
+        recipe, fmt::format("epochs.{}", name_of(stage)),
+        fmt::format("is {} epochs, which is no step at {} optimizer steps an epoch; give it at least {} (one step), or "
+                    "0 to leave the stage out",
+                    lengths[index], steps_per_epoch, 1.0 / static_cast<double>(steps_per_epoch)));
   }
 }
 

@@ -6,22 +6,19 @@
 #include <cmath>
 #include <span>
 
-#include "podaq/core/error.h"
+#include "compress/refuse_recipe.h"
 #include "podaq/core/sha256.h"
 
 namespace podaq {
 namespace {
 
-// Refuses a field, naming where it stands if the recipe was read from text.
+// Refuses a field that does not hold.
 class Checker {
  public:
   explicit Checker(const Recipe& recipe) : recipe_(recipe) {}
 
   void require(bool holds, const std::string& field, const std::string& problem) const {
-    if (holds) return;
-    const auto origin = recipe_.origins.find(field);
-    const std::string where = origin == recipe_.origins.end() ? "recipe" : origin->second;
-    throw Error(ErrorCode::recipe, fmt::format("{}: {} {}", where, field, problem));
+    if (!holds) compress_detail::refuse_recipe(recipe_, field, problem);
   }
 
   void require_range(double value, double lowest, double highest, const std::string& field) const {

@@ -7,17 +7,11 @@
 #include <span>
 #include <variant>
 
-#include "podaq/core/error.h"
+#include "compress/refuse_recipe.h"
 #include "podaq/core/glob.h"
 
 namespace podaq::compress_detail {
 namespace {
-
-[[noreturn]] void refuse(const Recipe& recipe, const std::string& field, const std::string& problem) {
-  const auto origin = recipe.origins.find(field);
-  throw Error(ErrorCode::recipe,
-              fmt::format("{}: {} {}", origin == recipe.origins.end() ? "recipe" : origin->second, field, problem));
-}
 
 bool has_weights(const Node& node) {
   return std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op);
@@ -33,8 +27,8 @@ void require_match(const Recipe& recipe, const std::string& field, const std::st
                    std::span<const WeightedLayer> layers) {
   const auto matches = [&](const WeightedLayer& layer) { return chooses_layer(glob, layer); };
   if (std::any_of(layers.begin(), layers.end(), matches)) return;
-  refuse(recipe, fmt::format("{}.\"{}\"", field, glob),
-         fmt::format("matches no layer; the network's layers are: {}", names_of(layers)));
+  refuse_recipe(recipe, fmt::format("{}.\"{}\"", field, glob),
+                fmt::format("matches no layer; the network's layers are: {}", names_of(layers)));
 }
 
 bool is_chosen(std::span<const std::string> globs, const WeightedLayer& layer) {
@@ -55,10 +49,11 @@ void require_prunable(const GraphModule& model, const Recipe& recipe, const std:
     if (may_prune(model, glob, layer)) return;
     if (chooses_layer(glob, layer)) matched.push_back(layer);
   }
-  refuse(recipe, fmt::format("{}.\"{}\"", field, glob),
-         fmt::format("matches only layers whose weights need no gradient ({}), which wildcards leave alone; name them "
-                     "without a wildcard to prune them all the same, or leave the glob out",
-                     names_of(matched)));
+  refuse_recipe(
+      recipe, fmt::format("{}.\"{}\"", field, glob),
+      fmt::format("matches only layers whose weights need no gradient ({}), which wildcards leave alone; name them "
+                  "without a wildcard to prune them all the same, or leave the glob out",
+                  names_of(matched)));
 }
 
 void require_reachable(const GraphModule& model, const Recipe& recipe, const std::string& field,
@@ -70,12 +65,13 @@ void require_reachable(const GraphModule& model, const Recipe& recipe, const std
     weights += model.tensor(layer.weight).numel();
     kept += model.tensor(layer.weight).numel() > 0 ? 1 : 0;
   }
-  if (weights == 0) refuse(recipe, field, fmt::format("is {}, must be less than 1", sparsity));
-  refuse(recipe, field,
-         fmt::format("is {}, which would leave layers without any weight; the nearest reachable sparsity is {} ({} of "
-                     "{} weights)",
-                     sparsity, static_cast<double>(weights - kept) / static_cast<double>(weights), weights - kept,
-                     weights));
+  if (weights == 0) refuse_recipe(recipe, field, fmt::format("is {}, must be less than 1", sparsity));
+  refuse_recipe(
+      recipe, field,
+      fmt::format("is {}, which would leave layers without any weight; the nearest reachable sparsity is {} ({} of "
+                  "{} weights)",
+                  sparsity, static_cast<double>(weights - kept) / static_cast<double>(weights), weights - kept,
+                  weights));
 }
 
 }  // namespace
@@ -93,9 +89,9 @@ std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& rec
   for (const LayerSparsity& exception : prune.by_layer)
     require_glob("prune.by_layer", exception.layers, exception.sparsity);
   if (prune.sparsity > 0 && prune.layers.empty() && prune.by_layer.empty())
-    refuse(recipe, "prune.layers",
-           fmt::format("is empty, so that no layer gets prune.sparsity {}; name layers (\"*\" for all) of: {}",
-                       prune.sparsity, names_of(layers)));
+    refuse_recipe(recipe, "prune.layers",
+                  fmt::format("is empty, so that no layer gets prune.sparsity {}; name layers (\"*\" for all) of: {}",
+                              prune.sparsity, names_of(layers)));
 
   PruneGroup pool{.layers = {}, .sparsity = prune.sparsity};
   std::vector<PruneGroup> groups;
