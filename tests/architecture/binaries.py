@@ -4,11 +4,16 @@
   binaries.py without-libtorch FILE        a library or program that needs nothing of LibTorch
   binaries.py private-kernels OBJECTS      objects of one instruction set that offer the linker no shared code
   binaries.py static-size PROGRAM BYTES    a static program no larger than that
+  binaries.py stripped-size FILE BYTES     a program or library no larger than that without its symbols
+  binaries.py c-symbols FILE HEADER NAME   a shared library of that name that offers the C header's functions, each with
+                                           a version, and nothing else
 """
 
 import pathlib
+import re
 import subprocess
 import sys
+import tempfile
 
 LIBTORCH_NAMES = (" at::", " c10::", " torch::")
 ISA_FOLDERS = ("/kernels/avx2/", "/kernels/avx512/")
@@ -57,7 +62,39 @@ def static_size(path, most):
         yield f"{path} has {size} bytes, more than {most}"
 
 
-CHECKS = {"without-libtorch": without_libtorch, "private-kernels": private_kernels, "static-size": static_size}
+def stripped_size(path, most):
+    with tempfile.TemporaryDirectory() as folder:
+        stripped = pathlib.Path(folder) / "stripped"
+        output_of("strip", "-o", stripped, path)
+        size = stripped.stat().st_size
+    print(f"{size} bytes")
+    if size > int(most):
+        yield f"{path} has {size} bytes without symbols, more than {most}"
+
+
+def c_symbols(path, header, name):
+    code = re.sub(r"//.*", "", pathlib.Path(header).read_text(encoding="utf-8"))
+    declared = set(re.findall(r"\b(podaq_\w+)\(", code))
+    if not declared:
+        yield f"{header} declares no function"
+    offered = set()
+    for line in output_of("nm", "--dynamic", "--defined-only", "--with-symbol-versions", path).splitlines():
+        _, kind, symbol = line.split(maxsplit=2)
+        symbol, _, version = symbol.partition("@@")
+        if kind == "A" and symbol.startswith("PODAQ_"):  # the version itself
+            continue
+        offered.add(symbol)
+        if kind != "T" or symbol not in declared:
+            yield f"{path} offers {symbol}, which is no function of {header}"
+        if not re.fullmatch(r"PODAQ_\d+\.\d+", version):
+            yield f"{path}: {symbol} has no version"
+    yield from (f"{path} lacks {symbol}" for symbol in sorted(declared - offered))
+    if f"soname: [{name}]" not in output_of("readelf", "-d", path):
+        yield f"{path} is not named {name}"
+
+
+CHECKS = {"without-libtorch": without_libtorch, "private-kernels": private_kernels, "static-size": static_size,
+          "stripped-size": stripped_size, "c-symbols": c_symbols}
 
 
 def main():

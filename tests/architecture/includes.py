@@ -15,7 +15,7 @@ LIBTORCH = ("torch/", "ATen/", "c10/", "caffe2/")
 NOT_IN_RUNTIME = ("fmt/", "Eigen/", "nlohmann/", "toml++/", "CLI/", "iostream", "sstream", "fstream", "ostream", "istream",
                   "iomanip", "strstream", "syncstream")
 # Headers that gather rooms, and the room whose rights they have.
-UMBRELLAS = {"podaq.h": "cli", "runtime.h": "runtime", "runtime_c.h": "runtime"}
+UMBRELLAS = {"podaq.h": "cli", "runtime.h": "runtime", "c_api.h": "runtime"}
 INCLUDE = re.compile(r'^\s*#\s*(?:include|import)\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|([^|]*)\|\s*$", re.MULTILINE)
 
