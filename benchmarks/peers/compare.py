@@ -65,18 +65,19 @@ def cpu_name():
 
 
 class Progress:
-    """One line on standard error with the time left, estimated from the work that the rounds so far took."""
+    """One line on standard error with the time left, estimated from what the rounds so far took."""
 
     def __init__(self, total):
-        self.total, self.done, self.started, self.shown = total, 0.0, time.monotonic(), 0.0
+        self.total, self.done, self.spent, self.shown = total, 0.0, 0.0, 0.0
 
-    def advance(self, work, text):
+    def advance(self, work, seconds, text):
         self.done += work
+        self.spent += seconds
         now = time.monotonic()
         if not sys.stderr.isatty() and now - self.shown < 10 or now - self.shown < 0.2:
             return
         self.shown = now
-        left = (now - self.started) * (self.total - self.done) / self.done
+        left = self.spent * (self.total - self.done) / self.done
         line = f"{text}, {int(left // 60)}:{int(left % 60):02d} left"
         print(f"\r{line:<70}" if sys.stderr.isatty() else line, end="" if sys.stderr.isatty() else "\n", file=sys.stderr,
               flush=True)
@@ -107,6 +108,7 @@ def measure(engines, rounds, threads, on_round):
     gc.disable()
     try:
         for _ in range(rounds):
+            round_started = time.perf_counter()
             for engine, warms_up, results in zip(engines, quick, times):
                 if threads > 1:
                     time.sleep(0.01)  # until the last engine's threads have gone to sleep
@@ -120,7 +122,7 @@ def measure(engines, rounds, threads, on_round):
                     if passed >= ROUND_SECONDS:
                         break
                 results.append(1e6 * passed / calls)
-            on_round()
+            on_round(time.perf_counter() - round_started)
     finally:
         gc.enable()
     return times
@@ -194,8 +196,8 @@ def compare(arguments, rows):
             samples = noise.standard_normal((batch, *factory.network.input_shape), dtype=numpy.float32)
             for threads in arguments.threads:
                 built = [engine for name in names if (engine := factory.build(name, samples, threads))]
-                times = measure(built, arguments.rounds, threads, lambda: progress.advance(
-                    round_cost(macs[net], batch), f"{net}, batch {batch}, {threads} thread(s)"))
+                times = measure(built, arguments.rounds, threads, lambda seconds: progress.advance(
+                    round_cost(macs[net], batch), seconds, f"{net}, batch {batch}, {threads} thread(s)"))
                 progress.clear()
                 measured = [{"net": net, "batch": batch, "threads": threads, "engine": engine.name, **summary(microseconds)}
                             for engine, microseconds in zip(built, times)]
