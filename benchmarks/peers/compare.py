@@ -25,9 +25,10 @@ def parse_arguments():
     parser.add_argument("--nets", nargs="+", choices=NETS, default=NETS, metavar="NET", help=" ".join(NETS))
     parser.add_argument("--batches", nargs="+", type=positive, default=[1, 64], metavar="N")
     parser.add_argument("--threads", nargs="+", type=positive, default=[1, 2], metavar="N")
-    parser.add_argument("--rounds", type=positive, default=31, help="timed rounds of each engine (default: %(default)s)")
+    parser.add_argument("--rounds", type=positive, default=31, help="of each engine (default: %(default)s)")
     parser.add_argument("--engines", nargs="+", metavar="ENGINE", help="only these")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write one row per net, batch, threads, engine")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
+                        help="write one row per net, batch, threads, engine")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release",
                         help="podaq's build folder (default: %(default)s)")
     return parser.parse_args()
@@ -79,8 +80,10 @@ class Progress:
         self.shown = now
         left = self.spent * (self.total - self.done) / self.done
         line = f"{text}, {int(left // 60)}:{int(left % 60):02d} left"
-        print(f"\r{line:<70}" if sys.stderr.isatty() else line, end="" if sys.stderr.isatty() else "\n", file=sys.stderr,
-              flush=True)
+        if sys.stderr.isatty():
+            print(f"\r{line:<70}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
 
     def clear(self):
         if sys.stderr.isatty():
@@ -153,7 +156,7 @@ def report_results(results):
 
 def report_kernels(built):
     for engine in built:
-        if engine.kernels and not engine.name.endswith("_float"):
+        if engine.name in ("openvino_int8", "podaq_int8"):
             print(f"{engine.name} runs {', '.join(engine.kernels)}", flush=True)
 
 
@@ -163,7 +166,8 @@ def print_table(rows, peers_int8):
     print(f"{'engine':<20} {'median us':>11} {'10 %':>11} {'90 %':>11}   best peer int8 / it")
     for row in rows:
         ratio = f"{best / row['median_us']:19.2f}x" if best else ""
-        print(f"{row['engine']:<20} {row['median_us']:11.1f} {row['p10_us']:11.1f} {row['p90_us']:11.1f} {ratio}", flush=True)
+        times = " ".join(f"{row[name]:11.1f}" for name in ("median_us", "p10_us", "p90_us"))
+        print(f"{row['engine']:<20} {times} {ratio}", flush=True)
 
 
 def write_json(path, rows):
@@ -184,11 +188,11 @@ def compare(arguments, rows):
     folder = make_networks(arguments.build, arguments.nets)
     libpodaq = podaq.Library(arguments.build / "src" / "libpodaq.so")
     libtorch_peer = engines.load_libtorch_peer(arguments.build / "benchmarks" / "liblibtorch_peer.so")
-    print(cpu_name(), *(f"{name} {version}" for name, version in engines.versions(libpodaq, libtorch_peer).items()), sep="; ")
+    print(cpu_name(), *engines.versions(libpodaq, libtorch_peer), sep="; ", flush=True)
 
     macs = {net: engines.networks.Network(folder / net).multiply_adds() for net in arguments.nets}
-    rounds = len(arguments.threads) * arguments.rounds
-    progress = Progress(sum(round_cost(macs[net], batch) for net in arguments.nets for batch in arguments.batches) * rounds)
+    work = sum(round_cost(macs[net], batch) for net in arguments.nets for batch in arguments.batches)
+    progress = Progress(work * len(arguments.threads) * arguments.rounds)
     for net in arguments.nets:
         factory = engines.Factory(folder / net, libpodaq, libtorch_peer)
         for batch in arguments.batches:
@@ -199,7 +203,8 @@ def compare(arguments, rows):
                 times = measure(built, arguments.rounds, threads, lambda seconds: progress.advance(
                     round_cost(macs[net], batch), seconds, f"{net}, batch {batch}, {threads} thread(s)"))
                 progress.clear()
-                measured = [{"net": net, "batch": batch, "threads": threads, "engine": engine.name, **summary(microseconds)}
+                configuration = {"net": net, "batch": batch, "threads": threads}
+                measured = [{**configuration, "engine": engine.name, **summary(microseconds)}
                             for engine, microseconds in zip(built, times)]
                 rows += measured
                 print_table(measured, engines.PEERS_INT8)
@@ -209,10 +214,10 @@ def compare(arguments, rows):
 
 def main():
     arguments = parse_arguments()
-    environment.enter()
     rows = []
     status = 0
     try:
+        environment.enter()
         compare(arguments, rows)
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)

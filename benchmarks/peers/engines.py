@@ -12,7 +12,8 @@ import openvino
 import podaq
 
 PEERS_INT8 = ("onnxruntime_int8", "openvino_int8")
-PODAQ_FILES = {"podaq_float": "float", "podaq_int8": "dense", "podaq_int8_90": "unstructured", "podaq_int8_90_4x1": "block_4x1"}
+PODAQ_FILES = {"podaq_float": "float", "podaq_int8": "dense", "podaq_int8_90": "unstructured",
+               "podaq_int8_90_4x1": "block_4x1"}
 NAMES = ("libtorch_float", "onnxruntime_float", "openvino_float", *PEERS_INT8, *PODAQ_FILES)
 FLOAT_NAMES = tuple(name for name in NAMES if name.endswith("_float"))
 
@@ -59,7 +60,8 @@ def load_libtorch_peer(path):
         return None
     peer = ctypes.CDLL(str(path))
     peer.libtorch_peer_version.restype = ctypes.c_char_p
-    peer.libtorch_peer_create.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_void_p)
+    peer.libtorch_peer_create.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int,
+                                          ctypes.c_void_p)
     peer.libtorch_peer_run.argtypes = (ctypes.c_void_p,)
     peer.libtorch_peer_output.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     peer.libtorch_peer_free.argtypes, peer.libtorch_peer_free.restype = (ctypes.c_void_p,), None
@@ -69,7 +71,8 @@ def load_libtorch_peer(path):
 class LibTorchNetwork:
     def __init__(self, peer, path, samples, threads):
         self.peer, self.handle = peer, ctypes.c_void_p()
-        if peer.libtorch_peer_create(str(path).encode(), samples.ctypes.data, len(samples), threads, ctypes.byref(self.handle)):
+        if peer.libtorch_peer_create(str(path).encode(), samples.ctypes.data, len(samples), threads,
+                                     ctypes.byref(self.handle)):
             raise SystemExit("LibTorch cannot build the network; it says why, above")
 
     def __del__(self):
@@ -117,11 +120,11 @@ def build_openvino(name, model, samples, threads):
 
 def openvino_kernels(compiled):
     """The kinds of kernels that OpenVINO chose, the instruction set in their names."""
-    return tuple(sorted({str(node.get_rt_info()["primitiveType"].value)
-                         for node in compiled.get_runtime_model().get_ops()}))
+    kinds = {str(node.get_rt_info()["primitiveType"].value) for node in compiled.get_runtime_model().get_ops()}
+    return tuple(sorted(kind for kind in kinds if not kind.startswith("unknown")))
 
 
 def versions(libpodaq, libtorch_peer):
-    return {"podaq": libpodaq.c.podaq_version().decode(),
-            "LibTorch": libtorch_peer.libtorch_peer_version().decode() if libtorch_peer else "absent",
-            "ONNX Runtime": onnxruntime.__version__, "OpenVINO": openvino.__version__}
+    libtorch = libtorch_peer.libtorch_peer_version().decode() if libtorch_peer else "left out (podaq built without it)"
+    return (f"podaq {libpodaq.c.podaq_version().decode()}", f"LibTorch {libtorch}",
+            f"ONNX Runtime {onnxruntime.__version__}", f"OpenVINO {openvino.__version__}")

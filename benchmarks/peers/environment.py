@@ -43,8 +43,8 @@ def make(folder):
         raise SystemExit("python3 cannot make a virtual environment. On Debian: apt-get install python3-venv")
     scratch = folder / "scratch"  # not /tmp, which may be too small
     scratch.mkdir()
-    command = [folder / "bin" / "python", "-m", "pip", "install", "--no-cache-dir", "--no-deps", "--requirement", REQUIREMENTS]
-    if subprocess.run(command, env={**os.environ, "TMPDIR": str(scratch)}, check=False).returncode != 0:
+    install = [folder / "bin" / "python", "-m", "pip", "install", "--no-cache-dir", "--no-deps"]
+    if subprocess.run([*install, "--requirement", REQUIREMENTS], env={**os.environ, "TMPDIR": str(scratch)}, check=False).returncode != 0:
         shutil.rmtree(folder, ignore_errors=True)
         raise SystemExit("the peers could not be installed; pip says why, above")
     shutil.rmtree(scratch)

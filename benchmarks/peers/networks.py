@@ -1,5 +1,6 @@
 """The networks that make_networks describes, as ONNX models."""
 import json
+import logging
 import pathlib
 
 import numpy
@@ -89,7 +90,7 @@ def fold_batch_norm(network, node, weight, bias):
 
 
 def quantized_onnx_model(model, calibration_batches, folder):
-    """The model with QuantizeLinear and DequantizeLinear nodes (QDQ, static): u8 activations, s8 weights per channel."""
+    """The model with QuantizeLinear and DequantizeLinear nodes (QDQ), static: u8 activations, s8 weights per channel."""
     import onnx
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
@@ -101,6 +102,7 @@ def quantized_onnx_model(model, calibration_batches, folder):
             batch = next(self.batches, None)
             return None if batch is None else {"input": batch}
 
+    logging.getLogger().setLevel(logging.ERROR)  # it advises a pass that folds batch norms; they are folded
     source, target = f"{folder}/float.onnx", f"{folder}/int8.onnx"
     onnx.save(model, source)
     quantize_static(source, target, Reader(), quant_format=QuantFormat.QDQ, per_channel=True,

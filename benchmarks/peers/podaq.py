@@ -64,7 +64,7 @@ class Runner:
         samples = numpy.ascontiguousarray(samples, dtype=numpy.float32)
         results = numpy.empty((len(samples), *self.model.output_shape), dtype=numpy.float32)
         call, check = self.library.c.podaq_run, self.library.check
-        arguments = self.handle, c_void_p(samples.ctypes.data), samples.size, c_void_p(results.ctypes.data), results.size
+        arguments = self.handle, samples.ctypes.data, samples.size, results.ctypes.data, results.size
         return results, lambda _alive=(self, samples): check(call(*arguments))
 
     def run(self, samples):
