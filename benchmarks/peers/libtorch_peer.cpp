@@ -150,7 +150,7 @@ void run(Network& network) {
 }
 
 Network build(const std::string& path, const float* input, std::int64_t batch, int threads) {
-  const torch::InferenceMode guard;
+  const torch::NoGradGuard guard;
   const Description description(path);
   Network network;
   std::vector<std::int64_t> shape = description.input_shape();
