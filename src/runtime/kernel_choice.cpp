@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <type_traits>
 
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/sparse_conv.h"
@@ -207,8 +208,9 @@ KernelChoices choose_kernels(const Graph& graph, Isa isa, SparseKernels sparse, 
       const bool is_sparse = sparse == SparseKernels::automatic ? chooser.pick(index, choices.layouts).is_sparse
                                                                 : sparse == SparseKernels::always;
       kernel = is_sparse ? &avx512::sparse_conv : &avx512::quad_conv;
-      if (!kernel->accepts(view)) kernel = nullptr;
-      if (is_sparse && times->packed) {
+      if (!kernel->accepts(view)) {
+        kernel = nullptr;
+      } else if (is_sparse && times->packed) {
         set_operand_layouts(std::get<SparseConv>(*times->packed), view);
         choices.packed[index] = std::move(times->packed);
       }

@@ -10,13 +10,16 @@ namespace {
 
 constexpr QParams qparams{.scale = 0.02F, .zero_point = 91, .lowest = 0, .highest = 255};
 
-// A 64 to 64 convolution over 512 positions, of which a share of the weights is left.
-Graph conv_graph(double density, std::int64_t length = 512) {
+// A 3 or 3x3 convolution of 64 to 64 channels, of which a share of the weights is left.
+Graph conv_graph(double density, const Shape& input = {64, 16, 16}) {
   Draws draws(3);
-  CodeLayer layer{.input = {64, length},
-                  .op = conv_of({.pad = 1}),
-                  .weight_shape = {64, 64, 3},
-                  .weights = std::vector<std::int8_t>(64 * 64 * 3, 0),
+  const std::size_t spatial = input.size() - 1;
+  Shape weight_shape = {64, 64};
+  weight_shape.insert(weight_shape.end(), spatial, 3);
+  CodeLayer layer{.input = input,
+                  .op = conv_of({.spatial = spatial, .pad = 1}),
+                  .weight_shape = weight_shape,
+                  .weights = std::vector<std::int8_t>(static_cast<std::size_t>(element_count(weight_shape)), 0),
                   .bias = {},
                   .weight_scales = {0.001F},
                   .input_qparams = qparams,
@@ -34,7 +37,7 @@ std::string conv_kernel(const Graph& graph, SparseKernels sparse) {
 
 TEST(KernelChoice, FollowsTheSparsity) {
   if (!has_avx512()) GTEST_SKIP() << "needs AVX-512 with VNNI";
-  EXPECT_EQ(conv_kernel(conv_graph(1.0), SparseKernels::automatic), "avx512_quad_conv");
+  EXPECT_EQ(conv_kernel(conv_graph(0.5), SparseKernels::automatic), "avx512_quad_conv");
   EXPECT_EQ(conv_kernel(conv_graph(0.05), SparseKernels::automatic), "avx512_sparse_conv");
 }
 
@@ -47,7 +50,7 @@ TEST(KernelChoice, CanBeForced) {
 // A panel of 64 positions costs the same however few of them there are.
 TEST(KernelChoice, LeavesShortLayersDense) {
   if (!has_avx512()) GTEST_SKIP() << "needs AVX-512 with VNNI";
-  EXPECT_EQ(conv_kernel(conv_graph(0.3, 3), SparseKernels::automatic), "avx512_quad_conv");
+  EXPECT_EQ(conv_kernel(conv_graph(0.3, {64, 3}), SparseKernels::automatic), "avx512_quad_conv");
 }
 
 // The sparse kernel rounds before it limits: sums that may leave 32 bits are left to others.

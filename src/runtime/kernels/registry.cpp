@@ -10,8 +10,9 @@ namespace podaq::runtime_detail {
 
 namespace {
 
-constexpr std::array conv_kernels = {&avx512::sparse_conv, &avx512::quad_conv, &avx512::float_conv,
-                                     &reference::integer_conv, &reference::float_conv};
+// avx512::sparse_conv is no match of accepts alone: choose_kernels weighs it against the dense ones.
+constexpr std::array conv_kernels = {&avx512::quad_conv, &avx512::float_conv, &reference::integer_conv,
+                                     &reference::float_conv};
 constexpr std::array linear_kernels = {&avx512::quad_linear, &avx512::float_linear, &reference::integer_linear,
                                        &reference::float_linear};
 constexpr std::array pool_kernels = {

@@ -1,9 +1,9 @@
 #include "runtime/kernels/sparse_program.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 namespace podaq::runtime_detail {
 
