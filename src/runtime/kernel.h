@@ -31,6 +31,11 @@ struct NodeView {
   }
 };
 
+/// Whether one channel's positions are neighbours in memory; false where a single position makes both orders the same.
+[[nodiscard]] inline bool is_planar(const Value& value, Layout layout) {
+  return layout == Layout::planar && position_count(value.shape) > 1;
+}
+
 /// Where a kernel reads and writes while a batch runs. Samples of a value lie one after another.
 struct Operands {
   std::span<const std::byte* const> inputs;

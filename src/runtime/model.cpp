@@ -13,7 +13,8 @@ Model Model::from_bytes(std::span<const std::byte> bytes, const ModelOptions& op
 }
 
 Model::Model(const Graph& graph, const ModelOptions& options)
-    : plan_(std::make_shared<const runtime_detail::Plan>(runtime_detail::build_plan(graph, options.isa))) {}
+    : plan_(std::make_shared<const runtime_detail::Plan>(
+          runtime_detail::build_plan(graph, options.isa, options.sparse))) {}
 
 const std::vector<Port>& Model::inputs() const {
   return plan_->inputs;

@@ -5,16 +5,11 @@
 #include "podaq/core/cpu.h"
 #include "podaq/graph/verify.h"
 #include "runtime/isa.h"
+#include "runtime/kernel_choice.h"
 
 namespace podaq::runtime_detail {
 
 namespace {
-
-// The vector kernels read the channels of one position as a run of bytes; floats stay row-major.
-Layout choose_layout(const Value& value, Isa isa) {
-  const bool codes_with_positions = value.qparams && value.shape.size() > 1;
-  return isa == Isa::avx512 && codes_with_positions ? Layout::channels_last : Layout::planar;
-}
 
 std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<Port> ports;
@@ -25,7 +20,7 @@ std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& value
 
 }  // namespace
 
-Plan build_plan(const Graph& graph, Isa isa) {
+Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
   require_isa(isa, detect_cpu());
   verify(graph);
   Plan plan{.isa = isa,
@@ -36,19 +31,19 @@ Plan build_plan(const Graph& graph, Isa isa) {
             .metadata = graph.metadata,
             .values = {},
             .nodes = {}};
-  std::vector<Layout> layouts;
-  for (const Value& value : graph.values) {
-    layouts.push_back(choose_layout(value, isa));
+  KernelChoices choices = choose_kernels(graph, isa, sparse);
+  for (const Value& value : graph.values)
     plan.values.push_back(
         {.sample_bytes = sample_size(value.shape) * (value.qparams ? sizeof(std::uint8_t) : sizeof(float))});
-  }
-  for (const Node& node : graph.nodes) {
-    const NodeView view{.graph = graph, .node = node, .layouts = layouts};
-    const Kernel& kernel = choose_kernel(view, isa);
+  for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
+    const Node& node = graph.nodes[index];
+    const NodeView view{.graph = graph, .node = node, .layouts = choices.layouts};
+    const Kernel& kernel = *choices.kernels[index];
+    std::optional<Packed>& packed = choices.packed[index];
     plan.nodes.push_back({.name = node.name,
                           .op = std::string(podaq::name_of(node.op)),
                           .kernel = &kernel,
-                          .packed = kernel.prepare(view),
+                          .packed = packed ? *std::move(packed) : kernel.prepare(view),
                           .inputs = node.inputs,
                           .output = node.output});
     if (kernel.scratch_bytes != nullptr)

@@ -38,6 +38,6 @@ struct Plan {
 };
 
 /// Verifies `graph`, then chooses and packs a kernel for each node.
-[[nodiscard]] Plan build_plan(const Graph& graph, Isa isa);
+[[nodiscard]] Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse);
 
 }  // namespace podaq::runtime_detail

@@ -30,10 +30,18 @@ enum class Isa : unsigned char {
 /// the missing CPU feature if the forced one cannot run here, and Error(invalid_argument) for another word.
 [[nodiscard]] Isa selected_isa();
 
+/// Whether convolutions on codes may skip zero weights. Results are the same either way.
+enum class SparseKernels : unsigned char {
+  automatic,  ///< Where a cost model says that the whole network gains.
+  never,      ///< All convolutions run dense.
+  always,     ///< Wherever a sparse kernel can compute the layer, even if that is slower. For tests and benchmarks.
+};
+
 /// How a model is prepared.
 struct ModelOptions {
-  ReadOptions read;          ///< How the file is read.
-  Isa isa = selected_isa();  ///< Which kernels may be used.
+  ReadOptions read;                                 ///< How the file is read.
+  Isa isa = selected_isa();                         ///< Which kernels may be used.
+  SparseKernels sparse = SparseKernels::automatic;  ///< Whether zero weights may be skipped.
 };
 
 /// One named input or output of a model.

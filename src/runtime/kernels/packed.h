@@ -11,6 +11,8 @@
 #include "podaq/graph/ops.h"
 #include "podaq/numerics/qparams.h"
 #include "runtime/aligned_vector.h"
+#include "runtime/kernels/avx512/plane_tasks.h"
+#include "runtime/kernels/sparse_program.h"
 #include "runtime/layout.h"
 #include "runtime/window.h"
 
@@ -92,6 +94,7 @@ struct IntegerLinear {
 struct QuadConv {
   ConvGeometry geometry{};                          ///< Small groups merged.
   std::size_t padded_height = 0, padded_width = 0;  ///< Of the input with its borders, copied; 0: read in place.
+  bool input_is_planar = false, residual_is_planar = false;  ///< Then transposed first.
   std::uint8_t input_zero_point = 0;
   std::vector<std::uint32_t> run_offsets;  ///< Bytes from a window's start to each contiguous run of its input.
   std::size_t quads_per_run = 0;
@@ -103,6 +106,19 @@ struct QuadConv {
   IntegerEpilogue epilogue{};  ///< Its multipliers are in the field above.
 };
 
+/// Convolution of planar codes by the nonzero weights alone (kernels/sparse_conv.cpp).
+struct SparseConv {
+  ConvGeometry geometry{};
+  bool input_is_planar = true, residual_is_planar = true;
+  std::uint8_t input_zero_point = 0;
+  bool reads_in_place = false;        ///< Else a copy of the input's planes.
+  std::vector<std::uint64_t> inside;  ///< [panel][tap], where it reads in place: positions inside the input.
+  std::vector<avx512::PlaneColumns> plane_columns;  ///< One per column of the kernel, where it copies; as the next two.
+  std::size_t plane_rows = 0, plane_bytes = 0;
+  SparseProgram program{};
+  IntegerEpilogue epilogue{};  ///< Its multipliers are in the program.
+};
+
 /// Max and mean pooling, plain, adaptive and global, on floats or codes.
 struct Pool {
   std::size_t channels = 0;
@@ -112,7 +128,9 @@ struct Pool {
   Strides input{}, output{};
   std::size_t counted_padding = 0;  ///< Means: the fixed divisor where padding counts, else 0.
   QParams input_qparams{}, output_qparams{};
-  CodeTable table{};  ///< Maximum's code -> output's code.
+  CodeTable table{};                               ///< Maximum's code -> output's code.
+  std::size_t first_regular = 0, end_regular = 0;  ///< Output columns with equal windows at equal distances,
+  std::size_t regular_stride = 1;                  ///< for the planar kernel.
 };
 
 /// An elementwise op of one operand on codes.
@@ -177,8 +195,8 @@ struct Conversion {
   QParams qparams{};
 };
 
-using Packed =
-    std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, Pool, Table, FloatUnary,
-                 FloatBinary, IntegerBinary, BatchNormPacked, ConcatPacked, Rearrange, SoftmaxPacked, Conversion>;
+using Packed = std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, SparseConv,
+                            Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked, ConcatPacked,
+                            Rearrange, SoftmaxPacked, Conversion>;
 
 }  // namespace podaq::runtime_detail

@@ -61,6 +61,24 @@ void set_windows(Pool& pool, const NodeView& view, const GlobalMax&) {
   set_global_window(pool, view);
 }
 
+// The largest run of output columns whose windows have the same size and distance.
+void find_regular_columns(Pool& pool) {
+  const std::vector<WindowSpan>& spans = pool.columns.spans;
+  for (std::size_t first = 0; first + 1 < spans.size();) {
+    const std::size_t stride = spans[first + 1].first - spans[first].first;
+    std::size_t end = first + 1;
+    while (end < spans.size() && spans[end].count == spans[first].count &&
+           spans[end].first - spans[end - 1].first == stride)
+      ++end;
+    if (spans[first].count > 0 && end - first > pool.end_regular - pool.first_regular) {
+      pool.first_regular = first;
+      pool.end_regular = end;
+      pool.regular_stride = stride;
+    }
+    first = end > first + 1 ? end - 1 : end;
+  }
+}
+
 }  // namespace
 
 bool is_max(const Op& op) {
@@ -83,6 +101,7 @@ Packed prepare_pool(const NodeView& view) {
         if constexpr (requires { set_windows(pool, view, op); }) set_windows(pool, view, op);
       },
       view.node.op);
+  find_regular_columns(pool);
   return pool;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/kernels/avx512/plane_tasks.h"
 #include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/registry.h"
@@ -106,7 +107,8 @@ void pack(QuadConv& packed, const Runs& runs, const Weights& weights, std::span<
 }
 
 bool accepts_conv(const NodeView& view) {
-  return view.has_codes() && groups_to_merge(geometry_of(view.graph, view.node)) != 0;
+  const bool can_store = !view.gives_codes() || !is_planar(view.output(), view.output_layout());
+  return view.has_codes() && can_store && groups_to_merge(geometry_of(view.graph, view.node)) != 0;
 }
 
 Packed prepare_conv(const NodeView& view) {
@@ -118,6 +120,8 @@ Packed prepare_conv(const NodeView& view) {
                         .taps = g.taps()};
   g.groups /= groups_to_merge(g);
   QuadConv packed{.geometry = g,
+                  .input_is_planar = is_planar(view.input(), view.input_layout()),
+                  .residual_is_planar = conv.adds_input && is_planar(view.input(1), view.input_layout(1)),
                   .input_zero_point = static_cast<std::uint8_t>(view.input().qparams->zero_point),
                   .run_offsets = {},
                   .weights = {},
@@ -138,9 +142,22 @@ Packed prepare_conv(const NodeView& view) {
   return packed;
 }
 
+// What the scratch memory holds: the input with its borders, then what had to be transposed.
+struct Scratch {
+  std::size_t input = 0, residual = 0, bytes = 0;  ///< Offsets, but the last.
+};
+
+Scratch scratch_of(const QuadConv& conv) {
+  const ConvGeometry& g = conv.geometry;
+  const auto area = [](std::size_t bytes) { return round_up(bytes + over_read_bytes, over_read_bytes); };
+  Scratch scratch{.input = area(conv.padded_height * conv.padded_width * g.input_channels)};
+  scratch.residual = scratch.input + (conv.input_is_planar ? area(g.input_channels * g.input_positions()) : 0);
+  scratch.bytes = scratch.residual + (conv.residual_is_planar ? g.output_channels * g.output_positions() : 0);
+  return scratch;
+}
+
 std::size_t scratch_bytes(const Packed& packed) {
-  const auto& conv = std::get<QuadConv>(packed);
-  return conv.padded_height * conv.padded_width * conv.geometry.input_channels;
+  return scratch_of(std::get<QuadConv>(packed)).bytes;
 }
 
 // Copies one sample with its borders; the border holds the code of 0.
@@ -210,6 +227,8 @@ void run_conv(const Packed& packed, const Operands& operands) {
   const bool padded = conv.padded_height != 0;
   const std::size_t output_bytes = conv.epilogue.gives_codes ? sizeof(std::uint8_t) : sizeof(float);
   const std::size_t output_size = g.output_channels * g.output_positions();
+  const Scratch place = scratch_of(conv);
+  auto* scratch = as<std::uint8_t>(operands.scratch);
   QuadTask task = common_task(conv, operands);
   task.rows = g.output_height;
   task.columns = g.output_width;
@@ -217,11 +236,23 @@ void run_conv(const Packed& packed, const Operands& operands) {
   task.column_stride = g.stride_width * g.input_channels;
   for (std::size_t sample = 0; sample < operands.batch; ++sample) {
     const std::uint8_t* input = as<std::uint8_t>(operands.inputs[0]) + sample * g.input_channels * g.input_positions();
+    if (conv.input_is_planar) {
+      transpose_codes(
+          {.input = input, .output = scratch + place.input, .rows = g.input_channels, .columns = g.input_positions()});
+      input = scratch + place.input;
+    }
+    if (conv.residual_is_planar) {
+      transpose_codes({.input = as<std::uint8_t>(operands.inputs[1]) + sample * output_size,
+                       .output = scratch + place.residual,
+                       .rows = g.output_channels,
+                       .columns = g.output_positions()});
+      task.residual = scratch + place.residual;
+    }
     if (padded) copy_with_borders(conv, input, as<std::uint8_t>(operands.scratch));
     task.input = padded ? as<std::uint8_t>(operands.scratch) : input;
     run_groups(conv, task);
     task.output = static_cast<std::byte*>(task.output) + output_size * output_bytes;
-    if (task.residual != nullptr) task.residual += output_size;
+    if (task.residual != nullptr && !conv.residual_is_planar) task.residual += output_size;
   }
 }
 

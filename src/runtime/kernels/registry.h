@@ -15,7 +15,8 @@ extern const Kernel float_conv, integer_conv, float_linear, integer_linear, floa
 
 namespace avx512 {
 
-extern const Kernel float_conv, quad_conv, float_linear, quad_linear, code_max_pool, quantize;
+extern const Kernel float_conv, quad_conv, sparse_conv, float_linear, quad_linear, code_max_pool, planar_max_pool,
+    planar_global_mean, quantize;
 
 }  // namespace avx512
 
