@@ -4,6 +4,7 @@
 
 #include "podaq/core/cpu.h"
 #include "podaq/graph/verify.h"
+#include "runtime/fusion.h"
 #include "runtime/isa.h"
 
 namespace podaq::runtime_detail {
@@ -13,7 +14,7 @@ namespace {
 // The vector kernels read the channels of one position as a run of bytes; floats stay row-major.
 Layout choose_layout(const Value& value, Isa isa) {
   const bool codes_with_positions = value.qparams && value.shape.size() > 1;
-  return isa == Isa::avx512 && codes_with_positions ? Layout::channels_last : Layout::planar;
+  return isa >= Isa::avx512 && codes_with_positions ? Layout::channels_last : Layout::planar;
 }
 
 std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& values) {
@@ -35,7 +36,8 @@ Plan build_plan(const Graph& graph, Isa isa) {
             .output_values = graph.outputs,
             .metadata = graph.metadata,
             .values = {},
-            .nodes = {}};
+            .nodes = {},
+            .choices = {}};
   std::vector<Layout> layouts;
   for (const Value& value : graph.values) {
     layouts.push_back(choose_layout(value, isa));
@@ -45,15 +47,15 @@ Plan build_plan(const Graph& graph, Isa isa) {
   for (const Node& node : graph.nodes) {
     const NodeView view{.graph = graph, .node = node, .layouts = layouts};
     const Kernel& kernel = choose_kernel(view, isa);
-    plan.nodes.push_back({.name = node.name,
-                          .op = std::string(podaq::name_of(node.op)),
-                          .kernel = &kernel,
-                          .packed = kernel.prepare(view),
-                          .inputs = node.inputs,
-                          .output = node.output});
-    if (kernel.scratch_bytes != nullptr)
-      plan.scratch_bytes = std::max(plan.scratch_bytes, kernel.scratch_bytes(plan.nodes.back().packed));
+    plan.nodes.push_back(
+        {.kernel = &kernel, .packed = kernel.prepare(view), .inputs = node.inputs, .output = node.output});
+    plan.choices.push_back(
+        {.node = node.name, .op = std::string(podaq::name_of(node.op)), .kernel = std::string(kernel.name)});
   }
+  absorb_neighbours(plan, graph, layouts);
+  for (const PlanNode& node : plan.nodes)
+    if (node.kernel->scratch_bytes != nullptr)
+      plan.scratch_bytes = std::max(plan.scratch_bytes, node.kernel->scratch_bytes(node.packed));
   return plan;
 }
 

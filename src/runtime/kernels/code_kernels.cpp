@@ -1,4 +1,5 @@
 #include "runtime/kernels/avx512/tasks.h"
+#include "runtime/kernels/code_elements.h"
 #include "runtime/kernels/conversion.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/pool.h"
@@ -33,7 +34,7 @@ void run_max_pool(const Packed& packed, const Operands& operands) {
   }
   if (pool.input_qparams == pool.output_qparams) return;
   auto* codes = as<std::uint8_t>(operands.output);
-  for (std::size_t i = 0; i < operands.batch * output_size; ++i) codes[i] = pool.table[codes[i]];
+  replace_codes(pool.table, codes, codes, operands.batch * output_size);
 }
 
 bool accepts_quantize(const NodeView& view) {
@@ -48,6 +49,7 @@ void run_quantize(const Packed& packed, const Operands& operands) {
                     .output = as<std::uint8_t>(operands.output),
                     .channels = conversion.channels,
                     .positions = conversion.positions,
+                    .channel_stride = conversion.positions,
                     .interleaves = conversion.output.channel == 1 && conversion.positions > 1,
                     .inverse_scale = 1.0F / q.scale,
                     .zero_point = q.zero_point,

@@ -15,8 +15,15 @@ extern const Kernel float_conv, integer_conv, float_linear, integer_linear, floa
 
 namespace avx512 {
 
-extern const Kernel float_conv, quad_conv, float_linear, quad_linear, code_max_pool, quantize;
+extern const Kernel float_conv, quad_conv, float_linear, quad_linear, code_max_pool, code_mean_pool, code_table,
+    code_binary, code_concat, quantize, dequantize;
 
 }  // namespace avx512
+
+namespace amx {
+
+extern const Kernel tile_conv, tile_linear;
+
+}  // namespace amx
 
 }  // namespace podaq::runtime_detail

@@ -56,7 +56,7 @@ void quantize_pairs(const QuantizeTask& task) {
   for (std::size_t position = 0; position < task.positions; position += lanes) {
     const std::size_t count = task.positions - position;
     const __m128i first = quantize_up_to_16(task, task.input + position, count);
-    const __m128i second = quantize_up_to_16(task, task.input + task.positions + position, count);
+    const __m128i second = quantize_up_to_16(task, task.input + task.channel_stride + position, count);
     std::uint8_t* output = task.output + 2 * position;
     store_bytes(output, _mm_unpacklo_epi8(first, second), 2 * count);
     if (count > lanes / 2) store_bytes(output + lanes, _mm_unpackhi_epi8(first, second), 2 * count - lanes);
@@ -69,7 +69,7 @@ void quantize_interleaved(const QuantizeTask& task) {
       const std::size_t count = task.positions - position < lanes ? task.positions - position : lanes;
       alignas(lanes) std::uint8_t codes[lanes];
       _mm_store_si128(reinterpret_cast<__m128i*>(codes),
-                      quantize_up_to_16(task, task.input + channel * task.positions + position, count));
+                      quantize_up_to_16(task, task.input + channel * task.channel_stride + position, count));
       std::uint8_t* output = task.output + position * task.channels + channel;
       for (std::size_t i = 0; i < count; ++i) output[i * task.channels] = codes[i];
     }
