@@ -131,11 +131,11 @@ TEST(Fusion, OtherPoolingsStayNodesOfTheirOwn) {
 
 // Sums that saturate when scaled must not be packed by saturating instructions.
 TEST(Fusion, LargeMultipliersGiveTheReferenceBits) {
-  for (const float scale : {0.9F, 40.0F, 1e30F, 3e38F}) {
+  for (const float scale : {0.9F, 40.0F, 1e30F, 8e37F}) {
     const Graph graph = graph_of(Chain{.weight_scale = scale});
     for (const Isa isa : absorbing_isas())
       EXPECT_NE(kernels_of(graph, isa).at("pool"), kernels_of(graph, isa).at("conv"));
-    expect_reference_bits(graph, concat("weight scale ", static_cast<double>(scale)));
+    expect_reference_bits(graph, "weight scale " + std::to_string(scale));
   }
 }
 
