@@ -18,14 +18,23 @@ struct Segment {
   std::size_t first_result = 0;
 };
 
+// The windows of a maximum: the two common ones have their code spelled out.
+enum class Pooling { none, pair, square, any };
+
 // The largest sums of a window, for 16 channels.
-template <bool pools>
+template <Pooling pooling>
 [[gnu::always_inline]] inline __m512i window_sums(const TileTask& task, const std::int32_t* sums) {
-  __m512i largest = _mm512_load_si512(sums);
-  if constexpr (pools)
-    for (std::size_t row = 0; row < task.pool_rows; ++row)
-      for (std::size_t column = row == 0 ? 1 : 0; column < task.pool_columns; ++column)
-        largest = _mm512_max_epi32(largest, _mm512_load_si512(sums + (row * task.pitch + column) * block_outputs));
+  const auto at = [&](std::size_t row, std::size_t column) __attribute__((always_inline)) {
+    return _mm512_load_si512(sums + (row * task.pitch + column) * block_outputs);
+  };
+  if constexpr (pooling == Pooling::none) return at(0, 0);
+  if constexpr (pooling == Pooling::pair) return _mm512_max_epi32(at(0, 0), at(0, 1));
+  if constexpr (pooling == Pooling::square)
+    return _mm512_max_epi32(_mm512_max_epi32(at(0, 0), at(0, 1)), _mm512_max_epi32(at(1, 0), at(1, 1)));
+  __m512i largest = at(0, 0);
+  for (std::size_t row = 0; row < task.pool_rows; ++row)
+    for (std::size_t column = 0; column < task.pool_columns; ++column)
+      largest = _mm512_max_epi32(largest, at(row, column));
   return largest;
 }
 
@@ -58,7 +67,7 @@ template <bool pools>
 
 // Stores results as codes; where a position's channels fill a part of a register and positions lie side by side,
 // several positions at once.
-template <std::size_t vectors, bool adds, bool pools>
+template <std::size_t vectors, bool adds, Pooling pooling>
 void store_codes(const TileTask& task, const Block& block, const Segment& segment) {
   const bool side_by_side = block.outputs == vectors * lanes && task.output_position_stride == block.outputs;
   const std::size_t at_once = side_by_side ? most_vectors / vectors : 1;
@@ -77,7 +86,7 @@ void store_codes(const TileTask& task, const Block& block, const Segment& segmen
     for (std::size_t v = 0; v < most_vectors; ++v) {
       const std::size_t result = i + v / vectors;
       const std::size_t channel = v % vectors * lanes;
-      const __m512i sums = window_sums<pools>(
+      const __m512i sums = window_sums<pooling>(
           task, segment.accumulators + (v / vectors < at_once ? result : i) * segment.step * block_outputs + channel);
       __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), multipliers[v % vectors]);
       if constexpr (adds) {
@@ -103,7 +112,8 @@ void store_floats(const TileTask& task, const Block& block, const Segment& segme
       const std::size_t channel = block.first_output + v * lanes;
       const std::size_t result = segment.first_result + i;
       const __mmask16 mask = lane_mask(block.outputs - v * lanes);
-      const __m512i sums = window_sums<true>(task, segment.accumulators + i * segment.step * block_outputs + v * lanes);
+      const __m512i sums =
+          window_sums<Pooling::any>(task, segment.accumulators + i * segment.step * block_outputs + v * lanes);
       __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(task.multipliers + channel));
       if constexpr (adds)
         scaled = _mm512_add_ps(scaled,
@@ -124,14 +134,14 @@ void store_floats(const TileTask& task, const Block& block, const Segment& segme
     }
 }
 
-template <bool adds, bool pools>
+template <bool adds, Pooling pooling>
 void store_codes_of(const TileTask& task, const Block& block, const Segment& segment) {
   if (block.vectors == 1)
-    store_codes<1, adds, pools>(task, block, segment);
+    store_codes<1, adds, pooling>(task, block, segment);
   else if (block.vectors == 2)
-    store_codes<2, adds, pools>(task, block, segment);
+    store_codes<2, adds, pooling>(task, block, segment);
   else
-    store_codes<4, adds, pools>(task, block, segment);
+    store_codes<4, adds, pooling>(task, block, segment);
 }
 
 void store_segment(const TileTask& task, const Block& block, const Segment& segment) {
@@ -139,11 +149,15 @@ void store_segment(const TileTask& task, const Block& block, const Segment& segm
   if (!task.epilogue.gives_codes)
     adds ? store_floats<true>(task, block, segment) : store_floats<false>(task, block, segment);
   else if (adds)
-    store_codes_of<true, false>(task, block, segment);
-  else if (pools(task))
-    store_codes_of<false, true>(task, block, segment);
+    store_codes_of<true, Pooling::none>(task, block, segment);
+  else if (!pools(task))
+    store_codes_of<false, Pooling::none>(task, block, segment);
+  else if (task.pool_rows == 1 && task.pool_columns == 2)
+    store_codes_of<false, Pooling::pair>(task, block, segment);
+  else if (task.pool_rows == 2 && task.pool_columns == 2)
+    store_codes_of<false, Pooling::square>(task, block, segment);
   else
-    store_codes_of<false, false>(task, block, segment);
+    store_codes_of<false, Pooling::any>(task, block, segment);
 }
 
 }  // namespace
