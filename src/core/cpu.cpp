@@ -3,6 +3,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace podaq {
 namespace {
@@ -23,11 +27,29 @@ constexpr int avx512bw_bit = 30;
 constexpr int avx512vl_bit = 31;
 // CPUID(7, 0).ECX.
 constexpr int avx512vnni_bit = 11;
+// CPUID(7, 0).EDX.
+constexpr int amx_tile_bit = 24;
+constexpr int amx_int8_bit = 25;
 // CPUID(7, 1).EAX.
 constexpr int avxvnni_bit = 4;
 // XCR0: SSE and AVX halves of the ymm registers; mask registers and both parts of the zmm registers.
 constexpr std::uint64_t ymm_states = 0x06;
 constexpr std::uint64_t zmm_states = 0xE6;
+// XCR0: the tiles' configuration and the tiles.
+constexpr std::uint64_t tile_states = 0x60000;
+
+#if defined(__x86_64__)
+// Linux saves tiles only for processes that asked for them, since they are large.
+bool request_tiles() {
+#if defined(__linux__)
+  constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM of <asm/prctl.h>, which older headers lack
+  constexpr long tile_data = 18;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+#endif
 
 }  // namespace
 
@@ -47,6 +69,9 @@ CpuFeatures features_of(const RawCpuid& raw) {
   features.avx512dq = features.avx512f && has_bit(raw.leaf7_ebx, avx512dq_bit);
   features.avx512vl = features.avx512f && has_bit(raw.leaf7_ebx, avx512vl_bit);
   features.avx512vnni = features.avx512f && has_bit(raw.leaf7_ecx, avx512vnni_bit);
+  const bool saves_tiles = saves_states && (raw.enabled_states & tile_states) == tile_states && raw.tiles_permitted;
+  features.amxint8 =
+      has_leaf7 && saves_tiles && has_bit(raw.leaf7_edx, amx_tile_bit) && has_bit(raw.leaf7_edx, amx_int8_bit);
   return features;
 }
 
@@ -63,6 +88,7 @@ RawCpuid read_cpuid() {
     const std::uint32_t highest_subleaf = eax;
     raw.leaf7_ebx = ebx;
     raw.leaf7_ecx = ecx;
+    raw.leaf7_edx = edx;
     if (highest_subleaf >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) raw.leaf7_1_eax = eax;
   }
   if (has_bit(raw.leaf1_ecx, osxsave_bit)) {
@@ -72,6 +98,7 @@ RawCpuid read_cpuid() {
     asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     raw.enabled_states = (std::uint64_t{high} << 32) | low;
   }
+  if ((raw.enabled_states & tile_states) == tile_states) raw.tiles_permitted = request_tiles();
 #endif
   return raw;
 }

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "runtime/kernels/quad_packing.h"
+#include "runtime/kernels/tile_conv.h"
+
 namespace podaq::runtime_detail {
 
 namespace {
-
-std::size_t round_up(std::size_t count, std::size_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
 
 double panels_of(const ConvGeometry& g) {
   return static_cast<double>(round_up(g.output_positions(), avx512::panel_positions) / avx512::panel_positions);
@@ -21,20 +20,37 @@ double preparation_ns(const ConvGeometry& g, const CostCoefficients& cost) {
          cost.plane_copy * static_cast<double>(g.input_channels * g.kernel_width * g.reached_height() * g.output_width);
 }
 
-}  // namespace
+// Outputs of a layer and bytes of a window as vectors see them.
+struct DenseSize {
+  double outputs = 0.0, window = 0.0;
+};
 
-double dense_conv_ns(const ConvGeometry& g, const CostCoefficients& cost) {
+DenseSize dense_size(const ConvGeometry& g) {
   constexpr std::size_t lanes = 16;
-  constexpr std::size_t quad = 4;
   // Groups of few outputs are merged until they fill a vector.
-  const std::size_t merged = std::min(g.groups, std::max<std::size_t>(1, lanes / g.outputs_per_group()));
+  const std::size_t merged = std::max<std::size_t>(1, groups_to_merge(g, lanes));
   const std::size_t groups = g.groups / merged;
   const std::size_t outputs = round_up(g.outputs_per_group() * merged, lanes) * groups * g.output_positions();
   const std::size_t window = round_up(g.channels_per_group() * merged * g.taps(), quad);
+  return {.outputs = static_cast<double>(outputs), .window = static_cast<double>(window)};
+}
+
+double border_ns(const ConvGeometry& g, const CostCoefficients& cost) {
   const bool copies = g.taps() > 1;
-  return cost.call + cost.dense_product * static_cast<double>(outputs * window) +
-         cost.dense_output * static_cast<double>(outputs) +
-         (copies ? cost.border_copy * static_cast<double>(g.input_channels * g.input_positions()) : 0.0);
+  return copies ? cost.border_copy * static_cast<double>(g.input_channels * g.input_positions()) : 0.0;
+}
+
+}  // namespace
+
+double quad_conv_ns(const ConvGeometry& g, const CostCoefficients& cost) {
+  const DenseSize size = dense_size(g);
+  return cost.call + cost.dense_product * size.outputs * size.window + cost.dense_output * size.outputs +
+         border_ns(g, cost);
+}
+
+double tile_conv_ns(const ConvGeometry& g, const CostCoefficients& cost) {
+  return cost.call + cost.tile_cycle * static_cast<double>(amx::tile_conv_cycles(g)) +
+         cost.tile_output * dense_size(g).outputs + border_ns(g, cost);
 }
 
 double sparse_conv_ns(const ConvGeometry& g, const SparseProgram& program, const CostCoefficients& cost) {

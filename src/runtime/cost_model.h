@@ -18,6 +18,10 @@ struct CostCoefficients {
   double dense_product = 2.75e-3;  ///< A multiply-accumulate, lanes without a channel included.
   double dense_output = 0.19;      ///< Rounding and storing an output, lanes without a channel included.
 
+  // amx_tile_conv
+  double tile_cycle = 0.3;    ///< A position of a tile: 64 bytes of a window times 16 outputs.
+  double tile_output = 0.05;  ///< Rounding and storing an output, lanes without a channel included.
+
   // avx512_sparse_conv, all per panel of 64 positions
   double pair = 1.1;         ///< Laying out a pair.
   double quad = 1.0;         ///< Loading a quad,
@@ -35,8 +39,11 @@ struct CostCoefficients {
   double planar_pool_load = 0.01;  ///< The same, planar, per output that a vector holds.
 };
 
-/// Time of one sample by the dense kernel.
-[[nodiscard]] double dense_conv_ns(const ConvGeometry& geometry, const CostCoefficients& cost);
+/// Time of one sample by avx512_quad_conv.
+[[nodiscard]] double quad_conv_ns(const ConvGeometry& geometry, const CostCoefficients& cost);
+
+/// Time of one sample by amx_tile_conv.
+[[nodiscard]] double tile_conv_ns(const ConvGeometry& geometry, const CostCoefficients& cost);
 
 /// Time of one sample by the sparse kernel that runs `program`.
 [[nodiscard]] double sparse_conv_ns(const ConvGeometry& geometry, const SparseProgram& program,

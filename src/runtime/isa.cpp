@@ -18,6 +18,8 @@ std::string_view name_of(Isa isa) {
       return "avxvnni";
     case Isa::avx512:
       return "avx512";
+    case Isa::amx:
+      return "amx";
   }
   return "?";
 }
@@ -26,7 +28,7 @@ namespace runtime_detail {
 
 namespace {
 
-constexpr std::array widest_first = {Isa::avx512, Isa::avxvnni, Isa::avx2, Isa::reference};
+constexpr std::array widest_first = {Isa::amx, Isa::avx512, Isa::avxvnni, Isa::avx2, Isa::reference};
 
 }  // namespace
 
@@ -34,12 +36,13 @@ std::string_view missing_feature(Isa isa, const CpuFeatures& features) {
   if (isa == Isa::reference) return {};
   if (!features.avx2) return "AVX2";
   if (isa == Isa::avxvnni && !features.avxvnni) return "AVX-VNNI";
-  if (isa != Isa::avx512) return {};
+  if (isa < Isa::avx512) return {};
   if (!features.avx512f) return "AVX-512F";
   if (!features.avx512bw) return "AVX-512BW";
   if (!features.avx512dq) return "AVX-512DQ";
   if (!features.avx512vl) return "AVX-512VL";
   if (!features.avx512vnni) return "AVX-512VNNI";
+  if (isa == Isa::amx && !features.amxint8) return "AMX-INT8";
   return {};
 }
 
@@ -59,7 +62,7 @@ Isa choose_isa(std::string_view forced, const CpuFeatures& features) {
     }
   }
   throw Error(ErrorCode::invalid_argument,
-              concat("PODAQ_FORCE_ISA is '", forced, "'; it may be reference, avx2, avxvnni or avx512"));
+              concat("PODAQ_FORCE_ISA is '", forced, "'; it may be reference, avx2, avxvnni, avx512 or amx"));
 }
 
 }  // namespace runtime_detail

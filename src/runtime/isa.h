@@ -13,14 +13,15 @@ namespace podaq::runtime_detail {
 /// Throws Error(unsupported) naming the missing feature unless `isa` can run on `features`.
 void require_isa(Isa isa, const CpuFeatures& features);
 
-/// The instruction set named `forced` (reference | avx2 | avxvnni | avx512), or, where that is empty, the widest that
-/// `features` allow. Throws Error(unsupported) naming the missing feature, Error(invalid_argument) for another word.
+/// The instruction set named `forced` (reference | avx2 | avxvnni | avx512 | amx), or, where that is empty, the widest
+/// that `features` allow. Throws Error(unsupported) naming the missing feature, Error(invalid_argument) for another
+/// word.
 [[nodiscard]] Isa choose_isa(std::string_view forced, const CpuFeatures& features);
 
-/// Whether a kernel written for `kernel` may be used in a plan for `plan`: every wider CPU also runs AVX2, but AVX-VNNI
-/// is no part of AVX-512.
+/// Whether a kernel written for `kernel` may be used in a plan for `plan`: every wider CPU also runs what is narrower,
+/// but AVX-VNNI is no part of AVX-512.
 [[nodiscard]] constexpr bool is_usable(Isa kernel, Isa plan) {
-  return kernel == Isa::reference || kernel == plan || (kernel == Isa::avx2 && plan > Isa::avx2);
+  return kernel == plan || (kernel < plan && kernel != Isa::avxvnni);
 }
 
 }  // namespace podaq::runtime_detail

@@ -52,6 +52,10 @@ struct Kernel {
   Packed (*prepare)(const NodeView&) = nullptr;           ///< Packs weights and everything else that is constant.
   void (*run)(const Packed&, const Operands&) = nullptr;  ///< Computes a batch; allocates nothing.
   std::size_t (*scratch_bytes)(const Packed&) = nullptr;  ///< Scratch memory that `run` needs; null: none.
+  /// Makes a packed node also compute the one that alone reads its output; false where it cannot. Null: never.
+  bool (*absorb_reader)(Packed&, const NodeView& reader) = nullptr;
+  /// Likewise the node that computes its first input, which nobody else reads.
+  bool (*absorb_producer)(Packed&, const NodeView& producer) = nullptr;
 };
 
 /// Readable bytes behind every value and scratch area, so that vector loads may run past the end of a row.

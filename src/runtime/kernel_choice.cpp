@@ -6,6 +6,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "runtime/isa.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/sparse_conv.h"
 #include "runtime/kernels/weights.h"
@@ -154,14 +155,17 @@ struct Chooser {
   }
 };
 
-ConvTimes conv_times(const Graph& graph, const Node& node, const CostCoefficients& cost) {
+ConvTimes conv_times(const Graph& graph, const Node& node, Isa isa, const CostCoefficients& cost) {
   const ConvGeometry g = geometry_of(graph, node);
   const std::vector<Layout> all_last(graph.values.size(), Layout::channels_last);
   const std::vector<Layout> all_planar(graph.values.size(), Layout::planar);
   const NodeView last{.graph = graph, .node = node, .layouts = all_last};
   const NodeView planar{.graph = graph, .node = node, .layouts = all_planar};
   ConvTimes times;
-  if (avx512::quad_conv.accepts(last)) times.dense = dense_conv_ns(g, cost);
+  if (is_usable(Isa::amx, isa) && amx::tile_conv.accepts(last))
+    times.dense = tile_conv_ns(g, cost);
+  else if (avx512::quad_conv.accepts(last))
+    times.dense = quad_conv_ns(g, cost);
   if (!avx512::sparse_conv.accepts(planar)) return times;
   // Arranging the weights takes time at load: only where it could pay.
   const std::vector<std::int8_t> weights = integer_weights(planar);
@@ -192,30 +196,27 @@ KernelChoices choose_kernels(const Graph& graph, Isa isa, SparseKernels sparse, 
                         .packed = std::vector<std::optional<Packed>>(graph.nodes.size())};
   Chooser chooser{.graph = graph, .cost = cost, .groups = LayoutGroups(graph), .conv_times = {}};
   chooser.conv_times.resize(graph.nodes.size());
-  if (isa == Isa::avx512) {
+  if (is_usable(Isa::avx512, isa)) {
     for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
       const Node& node = graph.nodes[index];
       if (std::holds_alternative<Conv>(node.op) && graph.values[node.inputs[0]].qparams)
-        chooser.conv_times[index] = sparse == SparseKernels::automatic ? conv_times(graph, node, cost) : ConvTimes{};
+        chooser.conv_times[index] =
+            sparse == SparseKernels::automatic ? conv_times(graph, node, isa, cost) : ConvTimes{};
     }
     choices.layouts = choose_layouts(chooser, sparse);
   }
   for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
     const NodeView view{.graph = graph, .node = graph.nodes[index], .layouts = choices.layouts};
-    choices.kernels.push_back(nullptr);
-    const Kernel*& kernel = choices.kernels.back();
-    if (auto& times = chooser.conv_times[index]) {
-      const bool is_sparse = sparse == SparseKernels::automatic ? chooser.pick(index, choices.layouts).is_sparse
-                                                                : sparse == SparseKernels::always;
-      kernel = is_sparse ? &avx512::sparse_conv : &avx512::quad_conv;
-      if (!kernel->accepts(view)) {
-        kernel = nullptr;
-      } else if (is_sparse && times->packed) {
-        set_operand_layouts(std::get<SparseConv>(*times->packed), view);
-        choices.packed[index] = std::move(times->packed);
-      }
+    auto& times = chooser.conv_times[index];
+    const bool wants_sparse =
+        times && (sparse == SparseKernels::automatic ? chooser.pick(index, choices.layouts).is_sparse
+                                                     : sparse == SparseKernels::always);
+    const bool is_sparse = wants_sparse && avx512::sparse_conv.accepts(view);
+    choices.kernels.push_back(is_sparse ? &avx512::sparse_conv : &choose_kernel(view, isa));
+    if (is_sparse && times->packed) {
+      set_operand_layouts(std::get<SparseConv>(*times->packed), view);
+      choices.packed[index] = std::move(times->packed);
     }
-    if (kernel == nullptr) kernel = &choose_kernel(view, isa);
   }
   return choices;
 }

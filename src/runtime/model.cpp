@@ -33,10 +33,7 @@ Isa Model::isa() const {
 }
 
 std::vector<KernelChoice> Model::kernels() const {
-  std::vector<KernelChoice> choices;
-  for (const runtime_detail::PlanNode& node : plan_->nodes)
-    choices.push_back({.node = node.name, .op = node.op, .kernel = std::string(node.kernel->name)});
-  return choices;
+  return plan_->choices;
 }
 
 }  // namespace podaq

@@ -4,6 +4,7 @@
 
 #include "podaq/core/cpu.h"
 #include "podaq/graph/verify.h"
+#include "runtime/fusion.h"
 #include "runtime/isa.h"
 #include "runtime/kernel_choice.h"
 
@@ -30,7 +31,8 @@ Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
             .output_values = graph.outputs,
             .metadata = graph.metadata,
             .values = {},
-            .nodes = {}};
+            .nodes = {},
+            .choices = {}};
   KernelChoices choices = choose_kernels(graph, isa, sparse);
   for (const Value& value : graph.values)
     plan.values.push_back(
@@ -40,15 +42,17 @@ Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
     const NodeView view{.graph = graph, .node = node, .layouts = choices.layouts};
     const Kernel& kernel = *choices.kernels[index];
     std::optional<Packed>& packed = choices.packed[index];
-    plan.nodes.push_back({.name = node.name,
-                          .op = std::string(podaq::name_of(node.op)),
-                          .kernel = &kernel,
+    plan.nodes.push_back({.kernel = &kernel,
                           .packed = packed ? *std::move(packed) : kernel.prepare(view),
                           .inputs = node.inputs,
                           .output = node.output});
-    if (kernel.scratch_bytes != nullptr)
-      plan.scratch_bytes = std::max(plan.scratch_bytes, kernel.scratch_bytes(plan.nodes.back().packed));
+    plan.choices.push_back(
+        {.node = node.name, .op = std::string(podaq::name_of(node.op)), .kernel = std::string(kernel.name)});
   }
+  absorb_neighbours(plan, graph, choices.layouts);
+  for (const PlanNode& node : plan.nodes)
+    if (node.kernel->scratch_bytes != nullptr)
+      plan.scratch_bytes = std::max(plan.scratch_bytes, node.kernel->scratch_bytes(node.packed));
   return plan;
 }
 

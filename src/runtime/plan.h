@@ -13,8 +13,6 @@ namespace podaq::runtime_detail {
 
 /// One node, ready to run.
 struct PlanNode {
-  std::string name;
-  std::string op;
   const Kernel* kernel = nullptr;
   Packed packed;
   std::vector<ValueId> inputs;
@@ -34,7 +32,8 @@ struct Plan {
   std::map<std::string, std::string> metadata;
   std::vector<PlanValue> values;
   std::vector<PlanNode> nodes;
-  std::size_t scratch_bytes = 0;  ///< The most that any kernel needs.
+  std::vector<KernelChoice> choices;  ///< One per node of the graph, those included that others absorbed.
+  std::size_t scratch_bytes = 0;      ///< The most that any kernel needs.
 };
 
 /// Verifies `graph`, then chooses and packs a kernel for each node.

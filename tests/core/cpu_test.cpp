@@ -12,7 +12,9 @@ RawCpuid everything() {
           .leaf7_ebx = (1U << 5) | (1U << 16) | (1U << 17) | (1U << 30) | (1U << 31),
           .leaf7_ecx = 1U << 11,
           .leaf7_1_eax = 1U << 4,
-          .enabled_states = 0xE7};
+          .leaf7_edx = (1U << 24) | (1U << 25),
+          .enabled_states = 0x600E7,
+          .tiles_permitted = true};
 }
 
 constexpr CpuFeatures all_features = {.avx2 = true,
@@ -22,7 +24,8 @@ constexpr CpuFeatures all_features = {.avx2 = true,
                                       .avx512bw = true,
                                       .avx512dq = true,
                                       .avx512vl = true,
-                                      .avx512vnni = true};
+                                      .avx512vnni = true,
+                                      .amxint8 = true};
 
 TEST(Cpu, FindsEveryFeature) {
   EXPECT_EQ(features_of(everything()), all_features);
@@ -53,6 +56,24 @@ TEST(Cpu, EachZmmStateIsNeeded) {
     EXPECT_FALSE(features.avx512f || features.avx512bw || features.avx512dq || features.avx512vl || features.avx512vnni)
         << state;
   }
+}
+
+// AMX needs both its parts, both of its states, and the system's leave.
+TEST(Cpu, AmxNeedsItsPartsItsStatesAndPermission) {
+  for (const int bit : {24, 25}) {
+    RawCpuid raw = everything();
+    raw.leaf7_edx &= ~(1U << bit);
+    EXPECT_FALSE(features_of(raw).amxint8) << "CPUID(7, 0).EDX bit " << bit;
+  }
+  for (const int state : {17, 18}) {
+    RawCpuid raw = everything();
+    raw.enabled_states &= ~(std::uint64_t{1} << state);
+    EXPECT_FALSE(features_of(raw).amxint8) << "state " << state;
+  }
+  RawCpuid raw = everything();
+  raw.tiles_permitted = false;
+  EXPECT_FALSE(features_of(raw).amxint8);
+  EXPECT_TRUE(features_of(raw).avx512vnni);
 }
 
 TEST(Cpu, SystemThatSavesNoVectors) {

@@ -21,7 +21,8 @@ constexpr CpuFeatures everything{.avx2 = true,
                                  .avx512bw = true,
                                  .avx512dq = true,
                                  .avx512vl = true,
-                                 .avx512vnni = true};
+                                 .avx512vnni = true,
+                                 .amxint8 = true};
 
 CpuFeatures without(bool CpuFeatures::*feature) {
   CpuFeatures features = everything;
@@ -61,7 +62,8 @@ class ForcedIsa {
 };
 
 TEST(Isa, TheWidestThatTheCpuOffersIsChosen) {
-  EXPECT_EQ(choose_isa("", everything), Isa::avx512);
+  EXPECT_EQ(choose_isa("", everything), Isa::amx);
+  EXPECT_EQ(choose_isa("", without(&CpuFeatures::amxint8)), Isa::avx512);
   EXPECT_EQ(choose_isa("", without(&CpuFeatures::avx512vnni)), Isa::avxvnni);
   EXPECT_EQ(choose_isa("", {.avx2 = true}), Isa::avx2);
   EXPECT_EQ(choose_isa("", {}), Isa::reference);
@@ -79,12 +81,15 @@ TEST(Isa, ForcingAnUnsupportedSetNamesTheMissingFeature) {
     const auto error = error_of([&] { static_cast<void>(choose_isa(forced, features)); });
     return error && error->code() == ErrorCode::unsupported ? std::string(error->what()) : std::string("no error");
   };
+  EXPECT_NE(text("amx", without(&CpuFeatures::amxint8)).find("AMX-INT8"), std::string::npos);
+  EXPECT_NE(text("amx", without(&CpuFeatures::avx512vl)).find("AVX-512VL"), std::string::npos);
   EXPECT_NE(text("avx512", without(&CpuFeatures::avx512vnni)).find("AVX-512VNNI"), std::string::npos);
   EXPECT_NE(text("avx512", without(&CpuFeatures::avx512bw)).find("AVX-512BW"), std::string::npos);
   EXPECT_NE(text("avxvnni", without(&CpuFeatures::avxvnni)).find("AVX-VNNI"), std::string::npos);
   EXPECT_NE(text("avx2", {}).find("AVX2"), std::string::npos);
   EXPECT_EQ(choose_isa("reference", {}), Isa::reference);
   EXPECT_EQ(choose_isa("avx2", everything), Isa::avx2);
+  EXPECT_EQ(choose_isa("avx512", everything), Isa::avx512);
 }
 
 TEST(Isa, AnotherWordIsRefusedWithTheAllowedOnes) {
@@ -92,7 +97,7 @@ TEST(Isa, AnotherWordIsRefusedWithTheAllowedOnes) {
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
   EXPECT_NE(std::string(error->what()).find("'avx512vnni'"), std::string::npos);
-  EXPECT_NE(std::string(error->what()).find("reference, avx2, avxvnni or avx512"), std::string::npos);
+  EXPECT_NE(std::string(error->what()).find("reference, avx2, avxvnni, avx512 or amx"), std::string::npos);
 }
 
 TEST(Isa, TheEnvironmentVariableForcesTheSetOfNewModels) {
@@ -107,9 +112,12 @@ TEST(Isa, TheEnvironmentVariableForcesTheSetOfNewModels) {
 }
 
 TEST(Isa, KernelsOfAnotherSetThanTheForcedOneAreNotUsed) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed)
-    for (const KernelChoice& choice : Model(random_integer_graph(seed), {.read = {}, .isa = Isa::reference}).kernels())
-      EXPECT_EQ(choice.kernel.find("avx"), std::string::npos) << choice.node << " " << choice.kernel;
+  for (const Isa isa : runnable_isas())
+    for (std::uint64_t seed = 0; seed < 20; ++seed)
+      for (const KernelChoice& choice : Model(random_integer_graph(seed), {.read = {}, .isa = isa}).kernels()) {
+        if (isa < Isa::amx) EXPECT_NE(choice.kernel.substr(0, 3), "amx") << choice.node << " " << choice.kernel;
+        if (isa < Isa::avx512) EXPECT_NE(choice.kernel.substr(0, 6), "avx512") << choice.node << " " << choice.kernel;
+      }
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace podaq::test {
 /// The instruction sets that this CPU can be forced to.
 inline std::vector<Isa> runnable_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::reference, Isa::avx2, Isa::avxvnni, Isa::avx512})
+  for (const Isa isa : {Isa::reference, Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::amx})
     if (runtime_detail::missing_feature(isa, detect_cpu()).empty()) isas.push_back(isa);
   return isas;
 }

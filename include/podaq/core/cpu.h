@@ -11,7 +11,9 @@ struct RawCpuid {
   std::uint32_t leaf7_ebx = 0;       ///< CPUID(7, 0).EBX.
   std::uint32_t leaf7_ecx = 0;       ///< CPUID(7, 0).ECX.
   std::uint32_t leaf7_1_eax = 0;     ///< CPUID(7, 1).EAX.
+  std::uint32_t leaf7_edx = 0;       ///< CPUID(7, 0).EDX.
   std::uint64_t enabled_states = 0;  ///< XCR0: the registers that the operating system saves; 0 without OSXSAVE.
+  bool tiles_permitted = false;      ///< Whether Linux lets this process use the tile registers (arch_prctl).
 };
 
 /// The x86 instruction sets that can be used here: the CPU has them and the operating system saves their registers.
@@ -24,6 +26,7 @@ struct CpuFeatures {
   bool avx512dq = false;    ///< AVX-512 DQ.
   bool avx512vl = false;    ///< AVX-512 VL.
   bool avx512vnni = false;  ///< AVX-512 VNNI.
+  bool amxint8 = false;     ///< AMX-TILE and AMX-INT8.
 
   friend bool operator==(const CpuFeatures&, const CpuFeatures&) = default;
 };
@@ -31,7 +34,8 @@ struct CpuFeatures {
 /// The usable instruction sets that `raw` describes (Intel SDM volume 1, §14.3, §15.2; volume 2, CPUID).
 [[nodiscard]] CpuFeatures features_of(const RawCpuid& raw);
 
-/// Asks the CPU that this runs on.
+/// Asks the CPU that this runs on, and, where it has tile registers, Linux for leave to use them: it is granted to the
+/// whole process and stays; only signal stacks of more than 11 KiB of room are large enough from then on.
 [[nodiscard]] RawCpuid read_cpuid();
 
 /// The usable instruction sets of the CPU that this runs on.

@@ -20,14 +20,15 @@ enum class Isa : unsigned char {
   avx2,
   avxvnni,
   avx512,  ///< AVX-512 F, BW, DQ, VL and VNNI.
+  amx,     ///< AMX-INT8 beside all of avx512.
 };
 
 /// The name of an instruction set, as PODAQ_FORCE_ISA spells it.
 [[nodiscard]] std::string_view name_of(Isa isa);
 
 /// The instruction set used by new models: the widest that the CPU and the operating system support, or the one named
-/// by the environment variable PODAQ_FORCE_ISA (reference | avx2 | avxvnni | avx512). Throws Error(unsupported) naming
-/// the missing CPU feature if the forced one cannot run here, and Error(invalid_argument) for another word.
+/// by the environment variable PODAQ_FORCE_ISA (reference | avx2 | avxvnni | avx512 | amx). Throws Error(unsupported)
+/// naming the missing CPU feature if the forced one cannot run here, and Error(invalid_argument) for another word.
 [[nodiscard]] Isa selected_isa();
 
 /// Whether convolutions on codes may skip zero weights. Results are the same either way.
@@ -82,7 +83,7 @@ class Model {
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const;
   /// The instruction set that kernels were chosen for.
   [[nodiscard]] Isa isa() const;
-  /// The kernel of each node, in execution order.
+  /// The kernel of each node, in execution order; a node that a neighbour's kernel absorbed lists that one.
   [[nodiscard]] std::vector<KernelChoice> kernels() const;
 
  private:

@@ -1,6 +1,7 @@
 #include "podaq/numerics/elementwise.h"
 #include "runtime/kernels/avx512/plane_tasks.h"
 #include "runtime/kernels/avx512/tasks.h"
+#include "runtime/kernels/code_elements.h"
 #include "runtime/kernels/conversion.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/pool.h"
@@ -17,8 +18,7 @@ bool accepts_max_pool(const NodeView& view) {
 }
 
 void rescale_where_needed(const Pool& pool, std::uint8_t* codes, std::size_t count) {
-  if (pool.input_qparams == pool.output_qparams) return;
-  for (std::size_t i = 0; i < count; ++i) codes[i] = pool.table[codes[i]];
+  if (pool.input_qparams != pool.output_qparams) replace_codes(pool.table, codes, codes, count);
 }
 
 void run_max_pool(const Packed& packed, const Operands& operands) {
@@ -115,6 +115,7 @@ void run_quantize(const Packed& packed, const Operands& operands) {
                     .output = as<std::uint8_t>(operands.output),
                     .channels = conversion.channels,
                     .positions = conversion.positions,
+                    .channel_stride = conversion.positions,
                     .interleaves = conversion.output.channel == 1 && conversion.positions > 1,
                     .inverse_scale = 1.0F / q.scale,
                     .zero_point = q.zero_point,

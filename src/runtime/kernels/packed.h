@@ -12,6 +12,7 @@
 #include "podaq/numerics/qparams.h"
 #include "runtime/aligned_vector.h"
 #include "runtime/kernels/avx512/plane_tasks.h"
+#include "runtime/kernels/borders.h"
 #include "runtime/kernels/sparse_program.h"
 #include "runtime/layout.h"
 #include "runtime/window.h"
@@ -33,6 +34,7 @@ struct FloatBounds {
 struct IntegerEpilogue {
   bool gives_codes = true;         ///< Else float numbers.
   bool adds_codes = false;         ///< Whether the node's second input, codes, is added.
+  bool sums_fit = false;           ///< Codes: no scaled sum reaches 2^31 or is NaN, whatever the accumulator.
   std::vector<float> multipliers;  ///< One per output channel.
   float residual_multiplier = 1.0F;
   std::int32_t residual_zero_point = 0;
@@ -92,8 +94,8 @@ struct IntegerLinear {
 /// Convolution or linear of codes, four input bytes at a time (kernels/quad_conv.cpp). A linear is a convolution whose
 /// positions are the samples of the batch.
 struct QuadConv {
-  ConvGeometry geometry{};                          ///< Small groups merged.
-  std::size_t padded_height = 0, padded_width = 0;  ///< Of the input with its borders, copied; 0: read in place.
+  ConvGeometry geometry{};                                   ///< Small groups merged.
+  BorderedPlane plane{};                                     ///< Copy of the input; not needed: read in place.
   bool input_is_planar = false, residual_is_planar = false;  ///< Then transposed first.
   std::uint8_t input_zero_point = 0;
   std::vector<std::uint32_t> run_offsets;  ///< Bytes from a window's start to each contiguous run of its input.
@@ -103,7 +105,18 @@ struct QuadConv {
   AlignedVector<std::int32_t> bias;    ///< -zero_point * sum of weights folded in; padded like the multipliers.
   AlignedVector<float> multipliers;
   Strides output{};
-  IntegerEpilogue epilogue{};  ///< Its multipliers are in the field above.
+  IntegerEpilogue epilogue{};                   ///< Its multipliers are in the field above.
+  std::size_t pool_height = 1, pool_width = 1;  ///< Of the max pooling that it absorbed.
+  std::optional<QParams> quantizes;             ///< Set: it reads floats, which become codes under these parameters.
+};
+
+/// Convolution or linear of codes by tiles (kernels/tile_conv.cpp, tile_linear.cpp).
+struct TileConv {
+  QuadConv conv{};                           ///< Quads per run are a multiple of 16, a chunk of 64 bytes.
+  std::vector<std::uint32_t> chunk_offsets;  ///< Bytes from a position's first byte to each chunk of its window.
+  std::size_t pitch = 1;                     ///< Positions between the starts of two rows.
+  std::size_t position_bytes = 1;            ///< Input bytes between neighbouring positions.
+  bool gathers = false;                      ///< Whether windows are first copied, each to `position_bytes`.
 };
 
 /// Convolution of planar codes by the nonzero weights alone (kernels/sparse_conv.cpp).
@@ -195,8 +208,10 @@ struct Conversion {
   QParams qparams{};
 };
 
-using Packed = std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, SparseConv,
-                            Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked, ConcatPacked,
-                            Rearrange, SoftmaxPacked, Conversion>;
+using Packed = std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, TileConv,
+                            SparseConv, Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked,
+                            ConcatPacked, Rearrange, SoftmaxPacked, Conversion>;
+Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked, ConcatPacked, Rearrange, SoftmaxPacked,
+    Conversion > ;
 
 }  // namespace podaq::runtime_detail

@@ -1,7 +1,6 @@
 #include "runtime/kernels/sparse_conv.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "runtime/kernels/avx512/plane_tasks.h"
 #include "runtime/kernels/avx512/sparse_tasks.h"
@@ -118,39 +117,16 @@ std::size_t planes_bytes(const SparseConv& conv) {
   return conv.geometry.input_channels * conv.plane_columns.size() * conv.plane_bytes;
 }
 
-// Sums of |w| and the largest accumulator they allow.
-double largest_accumulator(std::span<const std::int8_t> row, std::int32_t bias) {
-  double sum = std::abs(static_cast<double>(bias));
-  for (const std::int8_t weight : row) sum += std::abs(weight) * 255.0;
-  return sum;
-}
-
-// The epilogue rounds to 32 bits before it limits.
-bool stays_within_32_bits(const NodeView& view, const Conv& conv) {
-  constexpr double limit = 2147483000.0;
-  const IntegerEpilogue epilogue = integer_epilogue(view, conv.adds_input, conv.clamp);
-  if (!epilogue.gives_codes) return true;
-  const std::vector<std::int8_t> codes = integer_weights(view);
-  const std::vector<std::int32_t> bias = integer_bias(view, epilogue.multipliers.size());
-  const std::size_t columns = codes.size() / epilogue.multipliers.size();
-  const double residual = epilogue.adds_codes ? 255.0 * epilogue.residual_multiplier : 0.0;
-  for (std::size_t row = 0; row < bias.size(); ++row)
-    if (largest_accumulator(std::span(codes).subspan(row * columns, columns), bias[row]) * epilogue.multipliers[row] +
-            residual >
-        limit)
-      return false;
-  return true;
-}
-
 bool accepts(const NodeView& view) {
   constexpr std::size_t largest_offset = std::size_t{1} << 30;
   if (!view.has_codes()) return false;
+  const auto& conv = std::get<Conv>(view.node.op);
+  if (view.gives_codes() && !integer_epilogue(view, conv.adds_input, conv.clamp).sums_fit) return false;
   if (view.gives_codes() && view.output_layout() != Layout::planar && position_count(view.output().shape) > 1)
     return false;
   const ConvGeometry g = geometry_of(view.graph, view.node);
   const std::size_t plane = std::max(g.input_positions(), (g.reached_height() + g.stride_height) * g.output_width);
-  return g.input_channels * g.kernel_width * plane < largest_offset &&
-         stays_within_32_bits(view, std::get<Conv>(view.node.op));
+  return g.input_channels * g.kernel_width * plane < largest_offset;
 }
 
 // -zero_point * sum of weights folded in. The fold may leave 32 bits; the accumulator wraps with it and comes back,

@@ -1,5 +1,7 @@
 #include "runtime/kernels/weights.h"
 
+#include <algorithm>
+
 #include "podaq/numerics/elementwise.h"
 #include "podaq/numerics/requantize.h"
 
@@ -56,6 +58,12 @@ IntegerEpilogue integer_epilogue(const NodeView& view, bool adds_input, const st
         epilogue.gives_codes ? numerics::rescaling_multiplier(added.scale, output_scale) : added.scale;
     epilogue.residual_zero_point = added.zero_point;
   }
+  // Multipliers beyond these no trained network has.
+  constexpr float largest_multiplier = 0.49F;
+  constexpr float largest_residual_multiplier = 1048576.0F;
+  epilogue.sums_fit = epilogue.gives_codes && epilogue.residual_multiplier <= largest_residual_multiplier &&
+                      std::all_of(epilogue.multipliers.begin(), epilogue.multipliers.end(),
+                                  [](float multiplier) { return multiplier <= largest_multiplier; });
   if (epilogue.gives_codes) {
     const QParams& output = *view.output().qparams;
     const auto bounds = clamp ? numerics::clamp_codes(output, clamp->minimum, clamp->maximum)

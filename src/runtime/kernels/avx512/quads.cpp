@@ -25,9 +25,10 @@ constexpr std::size_t vector_bytes = 64;
 // Where one tile of the output starts.
 struct Place {
   std::size_t first_output = 0;  ///< Channel.
-  std::size_t first_position = 0;
-  std::size_t vectors = 0;         ///< Of 16 channels each.
-  __mmask16 last_vector_mask = 0;  ///< Lanes of the last vector that are channels.
+  std::size_t first_result = 0;
+  std::size_t row = 0, column = 0;  ///< Of the first result.
+  std::size_t vectors = 0;          ///< Of 16 channels each.
+  __mmask16 last_vector_mask = 0;   ///< Lanes of the last vector that are channels.
 };
 
 constexpr std::size_t most_positions = 12;
@@ -75,7 +76,7 @@ template <bool adds, bool gives_codes>
 void finish_tile(const QuadTask& task, const Place& place, std::size_t positions, const Accumulators& accumulators) {
   for (std::size_t p = 0; p < positions; ++p)
     for (std::size_t v = 0; v < place.vectors; ++v) {
-      const std::size_t position = place.first_position + p;
+      const std::size_t position = place.first_result + p;
       const std::size_t channel = place.first_output + v * lanes;
       const __mmask16 mask = v + 1 == place.vectors ? place.last_vector_mask : __mmask16{0xFFFF};
       const __m512i sums = _mm512_load_si512(accumulators.rows[p] + v * lanes);
@@ -101,17 +102,80 @@ void finish(const QuadTask& task, const Place& place, std::size_t positions, con
     finish_tile<true, false>(task, place, positions, accumulators);
 }
 
-// Computes `positions` output positions of up to 64 channels. Positions with few accumulators use several sets of them,
-// so that a sum need not wait for the one before.
+// 64 rounded numbers to codes: saturation does what a clamp to int16 and to [0, 255] would. Packing works within
+// quarters of a register, so the result is put in order at the end.
+[[gnu::always_inline]] inline __m512i pack_codes(const __m512i (&rounded)[most_vectors], const EpilogueTask& e) {
+  const __m512i zero_point = _mm512_set1_epi16(static_cast<short>(e.zero_point));
+  const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(rounded[0], rounded[1]), zero_point);
+  const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(rounded[2], rounded[3]), zero_point);
+  const __m512i codes = _mm512_packus_epi16(low, high);
+  const __m512i limited = _mm512_min_epu8(_mm512_max_epu8(codes, _mm512_set1_epi8(static_cast<char>(e.lowest))),
+                                          _mm512_set1_epi8(static_cast<char>(e.highest)));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order, limited);
+}
+
+// Turns sums that are still in registers into codes, `pooled` positions into one.
+template <std::size_t pooled, bool adds, std::size_t positions, std::size_t vectors>
+[[gnu::always_inline]] inline void store_tile(const QuadTask& task, const Place& place,
+                                              const __m512i (&sums)[positions][vectors]) {
+  const std::size_t channels =
+      (vectors - 1) * lanes +
+      static_cast<std::size_t>(__builtin_popcount(static_cast<unsigned>(place.last_vector_mask)));
+  const __mmask64 mask = channels == vector_bytes ? ~__mmask64{0} : (__mmask64{1} << channels) - 1;
+  auto* output =
+      static_cast<std::uint8_t*>(task.output) + place.first_result * task.output_position_stride + place.first_output;
+  __m512 multipliers[vectors];
+#pragma GCC unroll 4
+  for (std::size_t v = 0; v < vectors; ++v)
+    multipliers[v] = _mm512_loadu_ps(task.multipliers + place.first_output + v * lanes);
+#pragma GCC unroll 16
+  for (std::size_t p = 0; p + pooled <= positions; p += pooled) {
+    __m512i rounded[most_vectors] = {};
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < vectors; ++v) {
+      __m512i largest = sums[p][v];
+#pragma GCC unroll 4
+      for (std::size_t other = 1; other < pooled; ++other) largest = _mm512_max_epi32(largest, sums[p + other][v]);
+      __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(largest), multipliers[v]);
+      if constexpr (adds)
+        scaled = _mm512_add_ps(scaled, residual_of(task, place.first_result + p, place.first_output + v * lanes,
+                                                   v + 1 == vectors ? place.last_vector_mask : __mmask16{0xFFFF}));
+      rounded[v] = _mm512_cvtps_epi32(scaled);
+    }
+    _mm512_mask_storeu_epi8(output + p / pooled * task.output_position_stride, mask,
+                            pack_codes(rounded, task.epilogue));
+  }
+}
+
+// The windows of a tile's positions, in the order of its results, those that are pooled into one side by side.
+template <std::size_t positions>
+[[gnu::always_inline]] inline void find_windows(const QuadTask& task, const Place& place,
+                                                const std::uint8_t* (&windows)[positions]) {
+  std::size_t row = place.row;
+  std::size_t column = place.column;
+  std::size_t tap_row = 0;
+  std::size_t tap_column = 0;
+  for (std::size_t p = 0; p < positions; ++p) {
+    windows[p] = task.input + (row * task.pool_rows + tap_row) * task.row_stride +
+                 (column * task.pool_columns + tap_column) * task.column_stride;
+    if (++tap_column < task.pool_columns) continue;
+    tap_column = 0;
+    if (++tap_row < task.pool_rows) continue;
+    tap_row = 0;
+    if (++column < task.columns) continue;
+    column = 0;
+    ++row;
+  }
+}
+
+// Computes `positions` windows for up to 64 channels. Tiles with few accumulators use several sets of them, so that a
+// sum need not wait for the one before.
 template <std::size_t positions, std::size_t vectors>
 void compute_tile(const QuadTask& task, const Place& place, const std::int8_t* weights) {
   constexpr std::size_t sets = positions * vectors >= 8 ? 1 : 2;
   const std::uint8_t* windows[positions];
-#pragma GCC unroll 16
-  for (std::size_t p = 0; p < positions; ++p) {
-    const std::size_t position = place.first_position + p;
-    windows[p] = task.input + position / task.columns * task.row_stride + position % task.columns * task.column_stride;
-  }
+  find_windows(task, place, windows);
   __m512i accumulators[sets][positions][vectors];
 #pragma GCC unroll 4
   for (std::size_t v = 0; v < vectors; ++v) {
@@ -144,37 +208,55 @@ void compute_tile(const QuadTask& task, const Place& place, const std::int8_t* w
       }
     for (; offset < end; offset += 4) add_quad(accumulators[0], offset);
   }
+  if constexpr (sets == 2) {
+#pragma GCC unroll 16
+    for (std::size_t p = 0; p < positions; ++p)
+#pragma GCC unroll 4
+      for (std::size_t v = 0; v < vectors; ++v)
+        accumulators[0][p][v] = _mm512_add_epi32(accumulators[0][p][v], accumulators[1][p][v]);
+  }
+  const std::size_t pooled = task.pool_rows * task.pool_columns;
+  if (pooled == 2) return store_tile<2, false>(task, place, accumulators[0]);
+  if (pooled == 4) return store_tile<4, false>(task, place, accumulators[0]);
+  if (task.epilogue.gives_codes && task.epilogue.sums_fit && task.residual == nullptr)
+    return store_tile<1, false>(task, place, accumulators[0]);
+  if (task.epilogue.gives_codes && task.epilogue.sums_fit) return store_tile<1, true>(task, place, accumulators[0]);
   Accumulators finished;
 #pragma GCC unroll 16
   for (std::size_t p = 0; p < positions; ++p)
 #pragma GCC unroll 4
-    for (std::size_t v = 0; v < vectors; ++v) {
-      __m512i sum = accumulators[0][p][v];
-      if constexpr (sets == 2) sum = _mm512_add_epi32(sum, accumulators[1][p][v]);
-      _mm512_store_si512(finished.rows[p] + v * lanes, sum);
-    }
+    for (std::size_t v = 0; v < vectors; ++v) _mm512_store_si512(finished.rows[p] + v * lanes, accumulators[0][p][v]);
   finish(task, place, positions, finished);
 }
 
-// Cuts the output positions into tiles as large as registers allow, then smaller ones.
+// Cuts the windows into tiles as large as registers allow, then smaller ones, of whole results each.
 template <std::size_t vectors>
 void compute_block(const QuadTask& task, Place place, const std::int8_t* weights) {
   constexpr std::size_t largest = vectors == 4 ? 6 : vectors == 3 ? 8 : 12;
-  const std::size_t end = task.rows * task.columns;
-  while (place.first_position < end) {
-    const std::size_t left = end - place.first_position;
-    if (left >= largest) {
+  const std::size_t pooled = task.pool_rows * task.pool_columns;
+  std::size_t left = task.rows * task.columns * pooled;
+  const auto take = [&](std::size_t positions) {
+    left -= positions;
+    place.first_result += positions / pooled;
+    place.column += positions / pooled;
+    while (place.column >= task.columns) {
+      place.column -= task.columns;
+      ++place.row;
+    }
+  };
+  while (left > 0) {
+    if (left >= largest && largest % pooled == 0) {
       compute_tile<largest, vectors>(task, place, weights);
-      place.first_position += largest;
+      take(largest);
     } else if (left >= 4) {
       compute_tile<4, vectors>(task, place, weights);
-      place.first_position += 4;
+      take(4);
     } else if (left >= 2) {
       compute_tile<2, vectors>(task, place, weights);
-      place.first_position += 2;
+      take(2);
     } else {
       compute_tile<1, vectors>(task, place, weights);
-      place.first_position += 1;
+      take(1);
     }
   }
 }
@@ -188,10 +270,8 @@ void convolve_quads(const QuadTask& task) {
     const std::size_t left = task.outputs - first;
     const std::size_t vectors = left >= most_vectors * lanes ? most_vectors : (left + lanes - 1) / lanes;
     const std::size_t last_lanes = left >= vectors * lanes ? lanes : left - (vectors - 1) * lanes;
-    const Place place{.first_output = first,
-                      .first_position = 0,
-                      .vectors = vectors,
-                      .last_vector_mask = static_cast<__mmask16>((1U << last_lanes) - 1U)};
+    const Place place{
+        .first_output = first, .vectors = vectors, .last_vector_mask = static_cast<__mmask16>((1U << last_lanes) - 1U)};
     switch (vectors) {
       case 1:
         compute_block<1>(task, place, weights);

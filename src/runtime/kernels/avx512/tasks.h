@@ -12,6 +12,7 @@ namespace podaq::runtime_detail::avx512 {
 /// What becomes of an accumulator: see IntegerEpilogue.
 struct EpilogueTask {
   bool gives_codes = true;
+  bool sums_fit = false;  ///< Codes: scaled sums stay below 2^31, so that saturation can do the clamping.
   float residual_multiplier = 1.0F;
   std::int32_t residual_zero_point = 0;
   std::int32_t zero_point = 0, lowest = 0, highest = 255;
@@ -19,10 +20,11 @@ struct EpilogueTask {
 };
 
 /// A convolution of codes over one group of one sample, or a linear over a batch. Input windows are runs of bytes, read
-/// four at a time; the last quad of a run may read up to 3 bytes past it, against weights of 0.
+/// four at a time; the last quads of a run may read past it, against weights of 0.
 struct QuadTask {
   const std::uint8_t* input = nullptr;            ///< Of the first window.
-  std::size_t rows = 1, columns = 1;              ///< Of the output.
+  std::size_t rows = 1, columns = 1;              ///< Of the results.
+  std::size_t pool_rows = 1, pool_columns = 1;    ///< A result is the largest of so many windows, 1, 2 or 4 of them.
   std::size_t row_stride = 0, column_stride = 0;  ///< Input bytes between neighbouring windows.
   const std::uint32_t* run_offsets = nullptr;
   std::size_t runs = 1, quads_per_run = 1;
@@ -85,6 +87,7 @@ struct QuantizeTask {
   const float* input = nullptr;
   std::uint8_t* output = nullptr;
   std::size_t channels = 1, positions = 1;
+  std::size_t channel_stride = 1;  ///< Floats between neighbouring channels.
   bool interleaves = false;
   float inverse_scale = 1.0F;
   std::int32_t zero_point = 0, lowest = 0, highest = 255;

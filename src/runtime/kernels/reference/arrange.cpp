@@ -1,16 +1,13 @@
 #include <cstring>
 
+#include "runtime/kernels/code_elements.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/tables.h"
 
-namespace podaq::runtime_detail::reference {
+namespace podaq::runtime_detail {
 
 namespace {
-
-bool accepts_any(const NodeView&) {
-  return true;
-}
 
 std::size_t element_bytes(const Value& value) {
   return size_of(value.qparams ? DType::u8 : DType::f32);
@@ -23,6 +20,8 @@ Shape stored_shape(const Shape& shape, Layout layout) {
   stored.push_back(shape[0]);
   return stored;
 }
+
+}  // namespace
 
 Packed prepare_concat(const NodeView& view) {
   const auto rank = static_cast<std::int64_t>(view.output().shape.size());
@@ -41,6 +40,14 @@ Packed prepare_concat(const NodeView& view) {
                                        : std::optional(rescaling_table(*input.qparams, *view.output().qparams)));
   }
   return packed;
+}
+
+namespace reference {
+
+namespace {
+
+bool accepts_any(const NodeView&) {
+  return true;
 }
 
 void run_concat(const Packed& packed, const Operands& operands) {
@@ -101,4 +108,6 @@ const Kernel rearrange = {.name = "rearrange",
                           .prepare = prepare_rearrange,
                           .run = run_rearrange};
 
-}  // namespace podaq::runtime_detail::reference
+}  // namespace reference
+
+}  // namespace podaq::runtime_detail

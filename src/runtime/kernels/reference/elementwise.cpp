@@ -3,12 +3,45 @@
 #include <cmath>
 
 #include "podaq/graph/passes.h"
+#include "runtime/kernels/code_elements.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/tables.h"
 #include "runtime/kernels/weights.h"
 
-namespace podaq::runtime_detail::reference {
+namespace podaq::runtime_detail {
+
+Packed prepare_table(const NodeView& view) {
+  return Table{.size = sample_size(view.output().shape),
+               .codes = table_of(view.node.op, *view.input().qparams, *view.output().qparams)};
+}
+
+Packed prepare_integer_binary(const NodeView& view) {
+  const QParams& first = *view.input(0).qparams;
+  const QParams& second = *view.input(1).qparams;
+  const QParams& output = *view.output().qparams;
+  IntegerBinary binary{.size = sample_size(view.output().shape),
+                       .multiplies = std::holds_alternative<Mul>(view.node.op),
+                       .first_zero_point = first.zero_point,
+                       .second_zero_point = second.zero_point,
+                       .zero_point = output.zero_point,
+                       .lowest = output.lowest,
+                       .highest = output.highest};
+  if (binary.multiplies) {
+    binary.first_multiplier = numerics::product_multiplier(first.scale, second.scale, output.scale);
+    return binary;
+  }
+  binary.first_multiplier = numerics::rescaling_multiplier(first.scale, output.scale);
+  binary.second_multiplier = numerics::rescaling_multiplier(second.scale, output.scale);
+  if (const auto& clamp = std::get<Add>(view.node.op).clamp) {
+    const numerics::CodeBounds bounds = numerics::clamp_codes(output, clamp->minimum, clamp->maximum);
+    binary.lowest = bounds.lowest;
+    binary.highest = bounds.highest;
+  }
+  return binary;
+}
+
+namespace reference {
 
 namespace {
 
@@ -18,11 +51,6 @@ bool all_float(const NodeView& view) {
 
 bool all_codes(const NodeView& view) {
   return view.has_codes();
-}
-
-Packed prepare_table(const NodeView& view) {
-  return Table{.size = sample_size(view.output().shape),
-               .codes = table_of(view.node.op, *view.input().qparams, *view.output().qparams)};
 }
 
 void run_table(const Packed& packed, const Operands& operands) {
@@ -65,31 +93,6 @@ void run_float_binary(const Packed& packed, const Operands& operands) {
   float* output = as<float>(operands.output);
   for (std::size_t i = 0; i < operands.batch * binary.size; ++i)
     output[i] = binary.multiplies ? first[i] * second[i] : bounded(first[i] + second[i], binary.bounds);
-}
-
-Packed prepare_integer_binary(const NodeView& view) {
-  const QParams& first = *view.input(0).qparams;
-  const QParams& second = *view.input(1).qparams;
-  const QParams& output = *view.output().qparams;
-  IntegerBinary binary{.size = sample_size(view.output().shape),
-                       .multiplies = std::holds_alternative<Mul>(view.node.op),
-                       .first_zero_point = first.zero_point,
-                       .second_zero_point = second.zero_point,
-                       .zero_point = output.zero_point,
-                       .lowest = output.lowest,
-                       .highest = output.highest};
-  if (binary.multiplies) {
-    binary.first_multiplier = numerics::product_multiplier(first.scale, second.scale, output.scale);
-    return binary;
-  }
-  binary.first_multiplier = numerics::rescaling_multiplier(first.scale, output.scale);
-  binary.second_multiplier = numerics::rescaling_multiplier(second.scale, output.scale);
-  if (const auto& clamp = std::get<Add>(view.node.op).clamp) {
-    const numerics::CodeBounds bounds = numerics::clamp_codes(output, clamp->minimum, clamp->maximum);
-    binary.lowest = bounds.lowest;
-    binary.highest = bounds.highest;
-  }
-  return binary;
 }
 
 void run_integer_binary(const Packed& packed, const Operands& operands) {
@@ -152,4 +155,6 @@ const Kernel batch_norm = {.name = "batch_norm",
                            .accepts = all_float,
                            .prepare = prepare_batch_norm,
                            .run = run_batch_norm};
-}  // namespace podaq::runtime_detail::reference
+}  // namespace reference
+
+}  // namespace podaq::runtime_detail
