@@ -13,6 +13,7 @@
 #include "consumer/sample_network.h"
 #include "podaq/core/version.h"
 #include "podaq/format/file.h"
+#include "podaq/runtime/model.h"
 #include "runtime/allocation_count.h"
 #include "runtime/c_api_c99.h"
 #include "support/temporary_folder.h"
