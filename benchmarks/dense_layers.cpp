@@ -56,7 +56,7 @@ Options parse(int argc, char** argv) {
 class NodeRunner {
  public:
   NodeRunner(const podaq::Graph& graph, Isa isa, std::size_t batch)
-      : plan_(podaq::runtime_detail::build_plan(graph, isa)), batch_(batch) {
+      : plan_(podaq::runtime_detail::build_plan(graph, isa, podaq::SparseKernels::never)), batch_(batch) {
     const ArenaLayout layout = plan_arena(plan_, batch);
     memory_.resize(layout.bytes + 64);
     auto* base = memory_.data() + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64) % 64;

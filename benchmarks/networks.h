@@ -30,7 +30,12 @@ class NetworkBuilder {
     shape.insert(shape.end(), spatial, kernel);
     const std::vector<std::int64_t> ones(spatial, 1);
     const std::vector<std::int64_t> pads(spatial, kernel / 2);
-    Conv op{.stride = ones, .pads_begin = pads, .pads_end = pads, .dilation = ones, .adds_input = added.has_value()};
+    Conv op{.stride = ones,
+            .pads_begin = pads,
+            .pads_end = pads,
+            .dilation = ones,
+            .adds_input = added.has_value(),
+            .clamp = {}};
     if (clamps) op.clamp = Clamp{.minimum = 0.0F};
     append(op, {weight(shape), bias(outputs)}, codes, added);
   }

@@ -56,8 +56,9 @@ void expect_sound(const Plan& plan, std::size_t batch) {
 TEST(ArenaProperty, ValuesThatAreNeededAtOnceNeverShareBytes) {
   for (std::uint64_t seed = 0; seed < 100 && !HasFailure(); ++seed)
     for (const std::size_t batch : {1U, 5U}) {
-      expect_sound(build_plan(random_integer_graph(seed), runnable_isas().back()), batch);
-      expect_sound(build_plan(random_float_graph(seed), Isa::reference), batch);
+      for (const SparseKernels sparse : {SparseKernels::never, SparseKernels::automatic, SparseKernels::always})
+        expect_sound(build_plan(random_integer_graph(seed), runnable_isas().back(), sparse), batch);
+      expect_sound(build_plan(random_float_graph(seed), Isa::reference, SparseKernels::automatic), batch);
     }
 }
 
@@ -73,7 +74,7 @@ TEST(Arena, AChainOfEqualValuesTakesTwoPlaces) {
     last = next;
   }
   graph.outputs = {last};
-  EXPECT_LE(plan_arena(build_plan(graph, Isa::reference), 4).bytes, 2 * (4 * 4000 + 128U));
+  EXPECT_LE(plan_arena(build_plan(graph, Isa::reference, SparseKernels::automatic), 4).bytes, 2 * (4 * 4000 + 128U));
 }
 
 }  // namespace

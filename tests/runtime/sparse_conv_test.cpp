@@ -113,8 +113,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, SparseConvProperty,
                                            Sweep{1, 64, 70, 1}, Sweep{1, 12, 12, 4}, Sweep{1, 7, 7, 7},
                                            Sweep{1, 140, 67, 1}, Sweep{1, 8, 280, 1}, Sweep{2, 3, 33, 1},
                                            Sweep{2, 8, 40, 2}, Sweep{2, 50, 9, 1}, Sweep{2, 20, 20, 20}),
-                         [](const ::testing::TestParamInfo<Sweep>& info) {
-                           const Sweep& s = info.param;
+                         [](const ::testing::TestParamInfo<Sweep>& shape) {
+                           const Sweep& s = shape.param;
                            return std::to_string(s.spatial) + "d_" + std::to_string(s.inputs) + "_to_" +
                                   std::to_string(s.outputs) + "_groups_" + std::to_string(s.groups);
                          });

@@ -22,7 +22,7 @@ struct Layer {
 
   [[nodiscard]] std::size_t columns() const { return geometry.channels_per_group() * geometry.taps(); }
   [[nodiscard]] SparseProgram program() const {
-    return make_sparse_program(
+    return runtime_detail::make_sparse_program(
         {.geometry = geometry, .codes = codes, .elements = elements, .bias = bias, .multipliers = multipliers});
   }
 };

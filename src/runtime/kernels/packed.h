@@ -211,7 +211,5 @@ struct Conversion {
 using Packed = std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, TileConv,
                             SparseConv, Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked,
                             ConcatPacked, Rearrange, SoftmaxPacked, Conversion>;
-Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked, ConcatPacked, Rearrange, SoftmaxPacked,
-    Conversion > ;
 
 }  // namespace podaq::runtime_detail
