@@ -22,8 +22,8 @@ std::size_t padded_bytes(std::size_t sample_bytes, std::size_t max_batch) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(sample_bytes, max_batch, &bytes) || bytes > largest_arena)
     throw Error(ErrorCode::invalid_argument,
-                concat("max_batch ", max_batch, " of a value of ", sample_bytes,
-                       " bytes per sample needs more memory than can be addressed; lower max_batch"));
+                concat("running ", max_batch, " sample(s) at a time, with a value of ", sample_bytes,
+                       " bytes each, needs more memory than can be addressed"));
   return (bytes + over_read_bytes + alignment - 1) / alignment * alignment;
 }
 

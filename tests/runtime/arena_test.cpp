@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "podaq/core/error.h"
 #include "runtime/support.h"
 
 namespace podaq::test {
@@ -75,6 +76,24 @@ TEST(Arena, AChainOfEqualValuesTakesTwoPlaces) {
   }
   graph.outputs = {last};
   EXPECT_LE(plan_arena(build_plan(graph, Isa::reference, SparseKernels::automatic), 4).bytes, 2 * (4 * 4000 + 128U));
+}
+
+TEST(Arena, OneThatCannotBeAddressedIsAnError) {
+  Graph graph;
+  const ValueId input = add_value(graph, "input", {std::int64_t{1} << 30});
+  const ValueId middle = add_value(graph, "middle", {std::int64_t{1} << 30});
+  const ValueId output = add_value(graph, "output", {std::int64_t{1} << 30});
+  graph.inputs = {input};
+  graph.outputs = {output};
+  graph.nodes = {{.op = Affine{}, .name = "first", .inputs = {input}, .tensors = {}, .output = middle},
+                 {.op = Affine{}, .name = "second", .inputs = {middle}, .tensors = {}, .output = output}};
+  const runtime_detail::Plan plan = build_plan(graph, Isa::reference, SparseKernels::automatic);
+  try {
+    static_cast<void>(plan_arena(plan, 65536));
+    FAIL() << "planned";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("more memory than can be addressed"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace
