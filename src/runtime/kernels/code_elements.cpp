@@ -102,13 +102,18 @@ void replace_codes(const CodeTable& table, const std::uint8_t* input, std::uint8
   map_codes({.input = input, .output = output, .count = count, .table = table.data()});
 }
 
-const Kernel code_table = {
-    .name = "avx512_table", .isa = Isa::avx512, .accepts = all_codes, .prepare = prepare_table, .run = run_table};
+const Kernel code_table = {.name = "avx512_table",
+                           .isa = Isa::avx512,
+                           .accepts = all_codes,
+                           .prepare = prepare_table,
+                           .run = run_table,
+                           .runs_in_place = is_elementwise};
 const Kernel code_binary = {.name = "avx512_code_binary",
                             .isa = Isa::avx512,
                             .accepts = all_codes,
                             .prepare = prepare_integer_binary,
-                            .run = run_binary};
+                            .run = run_binary,
+                            .runs_in_place = is_elementwise};
 const Kernel code_mean_pool = {.name = "avx512_code_mean_pool",
                                .isa = Isa::avx512,
                                .accepts = accepts_mean,
