@@ -159,23 +159,27 @@ class TableReader {
   }
 
  private:
-  // The verifier lets two places share one object, so a small table could describe a huge graph. Ours never share.
+  // The verifier lets two places share one object, so a small table could describe a huge graph. Ours never share, so
+  // each object is charged with what it must take at least.
   void charge(std::size_t bytes) {
     if (bytes > budget_) fail(where, "its objects are larger than the section; they are shared where they must not be");
     budget_ -= bytes;
   }
+  // A place in a list of objects, an object's own first word, an offset, or the length of a list or a text.
+  void charge_words(std::size_t count) { charge(count * sizeof(flatbuffers::uoffset_t)); }
   void charge(const StoredDimensions* stored) {
     if (stored != nullptr) charge(sizeof(std::uint32_t) * stored->size());
   }
 
   std::string_view read_text(const flatbuffers::String* text) {
     if (text == nullptr) return {};
+    charge_words(1);
     charge(text->size());
     return {text->c_str(), text->size()};
   }
 
   void read_input(const schema::Input& input) {
-    charge(sizeof(flatbuffers::uoffset_t));
+    charge_words(5);  // Two required fields' offsets, the shape's length.
     charge(input.shape());
     const std::string_view name = read_text(input.name());
     check_rank(*input.shape(), name);
@@ -200,7 +204,7 @@ class TableReader {
   }
 
   void read_node(const schema::Node& stored) {
-    charge(sizeof(flatbuffers::uoffset_t));
+    charge_words(4);  // Its op's offset and first word.
     charge_op(stored);
     Graph& graph = result_.graph;
     Node node;
@@ -234,7 +238,7 @@ class TableReader {
   }
 
   std::string read_tensor(const schema::Tensor& stored, const std::string& node) {
-    charge(sizeof(flatbuffers::uoffset_t));
+    charge_words(2);
     charge(stored.shape());
     const std::string_view short_name = read_text(stored.name());
     if (short_name.empty()) return {};
@@ -270,7 +274,7 @@ class TableReader {
   }
 
   void read_output(const schema::Output& stored) {
-    charge(sizeof(flatbuffers::uoffset_t));
+    charge_words(2);
     Graph& graph = result_.graph;
     const std::size_t inputs = graph.inputs.size();
     if (stored.value() < inputs || stored.value() >= graph.values.size())
@@ -317,7 +321,7 @@ class TableReader {
   void read_metadata() {
     auto& metadata = result_.graph.metadata;
     for (const auto* entry : *table_.metadata()) {
-      charge(sizeof(flatbuffers::uoffset_t));
+      charge_words(4);
       const std::string_view key = read_text(entry->key());
       if (!metadata.empty() && key <= metadata.rbegin()->first)
         fail(where, concat("metadata key '", key, "' is a duplicate or out of order"));
