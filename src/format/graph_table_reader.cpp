@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "format/graph_table.h"
@@ -186,7 +187,7 @@ class TableReader {
     Graph& graph = result_.graph;
     graph.inputs.push_back(static_cast<ValueId>(graph.values.size()));
     graph.values.push_back({.name = std::string(name), .shape = read_all(*input.shape()), .qparams = {}});
-    value_names_.insert(graph.values.back().name);
+    take(name);
   }
 
   void charge_op(const schema::Node& node) {
@@ -281,7 +282,7 @@ class TableReader {
       fail(where, concat("an output is value ", stored.value(), ", which no node computes"));
     Value& value = graph.values[stored.value()];
     value.name = stored.name() == nullptr ? graph.nodes[stored.value() - inputs].name : read_text(stored.name());
-    value_names_.insert(value.name);
+    take(value.name);
     graph.outputs.push_back(stored.value());
   }
 
@@ -291,10 +292,36 @@ class TableReader {
     const std::set<ValueId> outputs(graph.outputs.begin(), graph.outputs.end());
     for (const Node& node : graph.nodes) {
       if (outputs.contains(node.output)) continue;
-      std::string& name = graph.values[node.output].name;
-      name = node.name;
-      while (!value_names_.insert(name).second) name += '_';
+      graph.values[node.output].name = node.name;
+      graph.values[node.output].name.append(take_extended(node.name), '_');
     }
+  }
+
+  // Long runs of underscores are counted, not compared: names of little else would be tried for minutes.
+  struct SplitName {
+    std::string stem;
+    std::size_t underscores = 0;
+  };
+
+  static SplitName split(std::string_view name) {
+    const std::size_t stem_size = name.find_last_not_of('_') + 1;
+    return {.stem = std::string(name.substr(0, stem_size)), .underscores = name.size() - stem_size};
+  }
+
+  void take(std::string_view name) {
+    const SplitName split_name = split(name);
+    underscores_taken_[split_name.stem].insert(split_name.underscores);
+  }
+
+  // Takes the first name not taken that `name` and underscores give, and says how many those are.
+  std::size_t take_extended(std::string_view name) {
+    const SplitName split_name = split(name);
+    std::set<std::size_t>& taken = underscores_taken_[split_name.stem];
+    std::size_t underscores = split_name.underscores;
+    auto next = taken.lower_bound(underscores);
+    for (; next != taken.end() && *next == underscores; ++next) ++underscores;
+    taken.insert(next, underscores);
+    return underscores - split_name.underscores;
   }
 
   void renumber() {
@@ -333,7 +360,7 @@ class TableReader {
   std::size_t budget_;
   GraphTable result_;
   std::set<std::string> node_names_;
-  std::set<std::string> value_names_;
+  std::map<std::string, std::set<std::size_t>> underscores_taken_;  // By what stands before them in a value's name.
 };
 
 }  // namespace

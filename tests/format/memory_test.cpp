@@ -41,12 +41,14 @@ std::optional<Graph> expect_bounded(const Bytes& file) {
   return graph;
 }
 
+// A file of that graph, whose output is the first node's unless others are given.
 Bytes seal_table(Builder& builder, const std::vector<flatbuffers::Offset<schema::Input>>& inputs,
-                 const std::vector<flatbuffers::Offset<schema::Node>>& nodes, std::size_t float_count = 0) {
-  const auto output = schema::CreateOutput(builder, 0, static_cast<std::uint32_t>(inputs.size()));
-  const auto outputs = builder.CreateVector(&output, 1);
+                 const std::vector<flatbuffers::Offset<schema::Node>>& nodes,
+                 std::vector<flatbuffers::Offset<schema::Output>> outputs = {}, std::size_t float_count = 0) {
+  if (outputs.empty()) outputs = {schema::CreateOutput(builder, 0, static_cast<std::uint32_t>(inputs.size()))};
+  const auto output_list = builder.CreateVector(outputs);
   const auto node_list = builder.CreateVector(nodes);
-  builder.Finish(schema::CreateGraph(builder, builder.CreateVector(inputs), node_list, outputs));
+  builder.Finish(schema::CreateGraph(builder, builder.CreateVector(inputs), node_list, output_list));
   const auto table = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
   test::SectionBytes sections = {{SectionKind::graph, Bytes(table.begin(), table.end())}};
   for (std::size_t i = 0; i < float_count; ++i) format::append_number(sections[SectionKind::floats], 1.5F);
@@ -106,7 +108,28 @@ TEST(Memory, LongNamesOfNodesInThoseOfTensors) {
     const auto name = builder.CreateString(short_name(i) + std::string(10000, 'n'));
     nodes.push_back(schema::CreateNode(builder, schema::Op::BatchNorm, op, name, 0, builder.CreateVector(tensors)));
   }
-  EXPECT_TRUE(expect_bounded(seal_table(builder, {input}, nodes, 4 * count)));
+  EXPECT_TRUE(expect_bounded(seal_table(builder, {input}, nodes, {}, 4 * count)));
+}
+
+// Values whose node's name is taken, by names that all begin alike.
+TEST(Memory, LongRunsOfUnderscores) {
+  constexpr std::size_t count = 1500;
+  const auto underscored = [](std::size_t underscores) { return "a" + std::string(underscores, '_'); };
+  Builder builder;
+  const auto input = make_input(builder, "x", {1});
+  const auto op = schema::CreateDropout(builder, 0.5).Union();
+  std::vector<flatbuffers::Offset<schema::Node>> nodes;
+  std::vector<flatbuffers::Offset<schema::Output>> outputs;
+  for (std::size_t i = 0; i < 2 * count; ++i) {
+    const auto name = builder.CreateString(i < count ? underscored(i) : short_name(i) + "#");
+    nodes.push_back(schema::CreateNode(builder, schema::Op::Dropout, op, name));
+    if (i < count) continue;
+    const auto output_name = builder.CreateString(underscored(i - count));
+    outputs.push_back(schema::CreateOutput(builder, output_name, static_cast<std::uint32_t>(1 + i)));
+  }
+  const std::optional<Graph> graph = expect_bounded(seal_table(builder, {input}, nodes, outputs));
+  ASSERT_TRUE(graph);
+  for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(graph->values[1 + i].name, underscored(count + i));
 }
 
 // One linear layer; `weight` is {outputs, inputs}.
