@@ -105,7 +105,7 @@ void decode_graph(Part& part) {
 
 // Numbers that no kind of tensor is refused for: 0.5 where they are floats.
 Bytes plain_numbers(SectionKind kind, std::size_t count) {
-  Bytes bytes(count, std::byte{kind == SectionKind::masks ? 0 : 1});
+  Bytes bytes(count, kind == SectionKind::masks ? std::byte{0} : std::byte{1});
   if (kind == SectionKind::floats || kind == SectionKind::scales)
     for (std::size_t i = 0; i < count; ++i) bytes[i] = i % 4 == 3 ? std::byte{0x3F} : std::byte{0};
   return bytes;

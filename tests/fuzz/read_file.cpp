@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "format/container.h"
 #include "format/declared_size.h"
 #include "fuzz/mutate_file.h"
 #include "fuzz/peak_memory.h"
@@ -55,6 +56,12 @@ void check_memory(std::span<const std::byte> file, const std::optional<Graph>& g
   std::abort();
 }
 
+// The coders that the writer tries take longer than all else, so that only one file in sixteen, by its SHA-256, is
+// written again.
+bool is_chosen_for_round_trip(std::span<const std::byte> file) {
+  return std::to_integer<unsigned>(file[format::sha256_offset]) % 16 == 0;
+}
+
 void check_round_trip(const Graph& graph) {
   if (decode(encode(graph, {.compression_level = 1}), options) != graph) fail("written and read, the graph differs");
 }
@@ -67,7 +74,7 @@ void test_one(std::span<const std::byte> file) {
   check_memory(file, graph, held);
   if (!graph) return;
   if (!is_inspectable) fail("a file that cannot be inspected was read");
-  check_round_trip(*graph);
+  if (is_chosen_for_round_trip(file)) check_round_trip(*graph);
   if (is_small(*graph)) run_everywhere(*graph);
 }
 
