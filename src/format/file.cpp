@@ -69,7 +69,7 @@ Bytes decode_graph_section(const Container& container, std::uint64_t cap) {
   const std::uint64_t most_bytes = std::min(most_graph_bytes, cap / graph_expansion);
   if (section->decoded_bytes > most_bytes)
     fail(describe(*section), concat("its ", section->decoded_bytes, " decoded bytes exceed the ", most_bytes,
-                                    " allowed; raise max_decoded_bytes if you trust it"));
+                                    " that a graph may have where max_decoded_bytes is ", cap));
   return decode_stream(*section, {});
 }
 

@@ -105,7 +105,7 @@ TEST(Memory, LongNamesOfNodesInThoseOfTensors) {
     for (const char* name : {"&0", "&1", "&2", "&3"})
       tensors.push_back(schema::CreateTensor(builder, builder.CreateString(name), schema::DType::f32, shape));
     tensors.push_back(schema::CreateTensor(builder));
-    const auto name = builder.CreateString(short_name(i) + std::string(10000, 'n'));
+    const auto name = builder.CreateString(concat(short_name(i), std::string(10000, 'n')));
     nodes.push_back(schema::CreateNode(builder, schema::Op::BatchNorm, op, name, 0, builder.CreateVector(tensors)));
   }
   EXPECT_TRUE(expect_bounded(seal_table(builder, {input}, nodes, {}, 4 * count)));
@@ -114,14 +114,14 @@ TEST(Memory, LongNamesOfNodesInThoseOfTensors) {
 // Values whose node's name is taken, by names that all begin alike.
 TEST(Memory, LongRunsOfUnderscores) {
   constexpr std::size_t count = 1500;
-  const auto underscored = [](std::size_t underscores) { return "a" + std::string(underscores, '_'); };
+  const auto underscored = [](std::size_t underscores) { return concat("a", std::string(underscores, '_')); };
   Builder builder;
   const auto input = make_input(builder, "x", {1});
   const auto op = schema::CreateDropout(builder, 0.5).Union();
   std::vector<flatbuffers::Offset<schema::Node>> nodes;
   std::vector<flatbuffers::Offset<schema::Output>> outputs;
   for (std::size_t i = 0; i < 2 * count; ++i) {
-    const auto name = builder.CreateString(i < count ? underscored(i) : short_name(i) + "#");
+    const auto name = builder.CreateString(i < count ? underscored(i) : concat(short_name(i), "#"));
     nodes.push_back(schema::CreateNode(builder, schema::Op::Dropout, op, name));
     if (i < count) continue;
     const auto output_name = builder.CreateString(underscored(i - count));
@@ -169,7 +169,7 @@ std::string coder_of(const Bytes& file, std::string_view section_name) {
 }
 
 TEST(Memory, CodesOfOneLongSparseRow) {
-  const Bytes file = quickly_encoded(linear_network(codes({1, 1 << 24}, 8, 200)));
+  const Bytes file = quickly_encoded(linear_network(codes({1, 1 << 22}, 8, 200)));
   EXPECT_EQ(coder_of(file, "codes"), "adaptive");
   EXPECT_TRUE(expect_bounded(file));
 }
@@ -195,7 +195,7 @@ TEST(Memory, AdaptiveMaskOfOneLongRow) {
 }
 
 TEST(Memory, PackedCodes) {
-  EXPECT_TRUE(expect_bounded(quickly_encoded(linear_network(codes({1024, 1 << 14}, 4, 1 << 23)))));
+  EXPECT_TRUE(expect_bounded(quickly_encoded(linear_network(codes({1024, 1 << 12}, 4, 1 << 21)))));
 }
 
 TEST(Memory, FloatsInPlanes) {
