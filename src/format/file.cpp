@@ -26,18 +26,34 @@ void check_options(const WriteOptions& options) {
                                                     "; it must lie in ", lowest_level, " to ", highest_level));
 }
 
-// What a reader will hold at once: the decoded sections and the tensors made of them.
-void check_decoded_size(const Container& container, const GraphTable& table, std::uint64_t cap) {
+// The objects of a graph take some 45 bytes for each of its table where it is made of the smallest nodes.
+constexpr std::uint64_t graph_expansion = 64;
+
+// The bytes of memory that reading a section takes for each that it decodes to.
+std::uint64_t expansion_of(const Section& section) {
+  if (section.kind == SectionKind::graph) return graph_expansion;
+  if (section.kind == SectionKind::masks && section.coder == Coder::adaptive) return 1 + 8 * most_mask_model_bytes;
+  if (section.kind == SectionKind::packed_codes) return 3;
+  return 1;
+}
+
+// What a reader will hold at once: the decoded sections and what is made of them. file.h promises this sum.
+void check_declared_size(const Container& container, const GraphTable& table, std::uint64_t cap) {
   std::uint64_t total = 0;
-  const auto add = [&](std::uint64_t bytes, std::string_view what) {
-    if (__builtin_add_overflow(total, bytes, &total) || total > cap)
+  const auto add = [&](std::uint64_t count, std::uint64_t bytes_each, std::string_view what) {
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(count, bytes_each, &bytes) || __builtin_add_overflow(total, bytes, &total) ||
+        total > cap)
       fail(what, concat("with it the file decodes to more than the ", cap,
                         " bytes allowed; raise max_decoded_bytes if you trust it"));
   };
-  for (const Section& section : container.sections) add(section.decoded_bytes, describe(section));
-  for (const auto& [name, tensor] : table.graph.tensors) {
-    const auto count = static_cast<std::uint64_t>(element_count(tensor.shape));
-    add(count > cap ? count : count * size_of(tensor.dtype), concat("tensor '", name, "'"));
+  for (const Section& section : container.sections)
+    add(section.decoded_bytes, expansion_of(section), describe(section));
+  for (const StoredTensor& stored : table.tensors) {
+    const Tensor& tensor = table.graph.tensors.at(stored.name);
+    const std::string what = concat("tensor '", stored.name, "'");
+    add(static_cast<std::uint64_t>(element_count(tensor.shape)), size_of(tensor.dtype), what);
+    add(stored.scale_count, sizeof(float), what);
   }
 }
 
@@ -50,9 +66,10 @@ const Section* find_section(const Container& container, SectionKind kind) {
 Bytes decode_graph_section(const Container& container, std::uint64_t cap) {
   const Section* section = find_section(container, SectionKind::graph);
   if (section == nullptr) fail("header", "there is no section 'graph'");
-  if (section->decoded_bytes > std::min(most_graph_bytes, cap))
-    fail(describe(*section), concat("its ", section->decoded_bytes, " decoded bytes exceed the ",
-                                    std::min(most_graph_bytes, cap), " allowed"));
+  const std::uint64_t most_bytes = std::min(most_graph_bytes, cap / graph_expansion);
+  if (section->decoded_bytes > most_bytes)
+    fail(describe(*section), concat("its ", section->decoded_bytes, " decoded bytes exceed the ", most_bytes,
+                                    " that a graph may have where max_decoded_bytes is ", cap));
   return decode_stream(*section, {});
 }
 
@@ -111,7 +128,7 @@ Graph decode(std::span<const std::byte> bytes, ReadOptions options) {
   const Container container = read_container(bytes);
   check_container(container, bytes);
   GraphTable table = read_graph_table(decode_graph_section(container, options.max_decoded_bytes));
-  check_decoded_size(container, table, options.max_decoded_bytes);
+  check_declared_size(container, table, options.max_decoded_bytes);
   fill_tensors(table.graph, table.tensors, decode_streams(container, table));
   verify(table.graph);
   return std::move(table.graph);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "format/graph_table.h"
@@ -159,30 +160,34 @@ class TableReader {
   }
 
  private:
-  // The verifier lets two places share one object, so a small table could describe a huge graph. Ours never share.
+  // The verifier lets two places share one object, so a small table could describe a huge graph. Ours never share, so
+  // each object is charged with what it must take at least.
   void charge(std::size_t bytes) {
     if (bytes > budget_) fail(where, "its objects are larger than the section; they are shared where they must not be");
     budget_ -= bytes;
   }
+  // A place in a list of objects, an object's own first word, an offset, or the length of a list or a text.
+  void charge_words(std::size_t count) { charge(count * sizeof(flatbuffers::uoffset_t)); }
   void charge(const StoredDimensions* stored) {
     if (stored != nullptr) charge(sizeof(std::uint32_t) * stored->size());
   }
 
   std::string_view read_text(const flatbuffers::String* text) {
     if (text == nullptr) return {};
+    charge_words(1);
     charge(text->size());
     return {text->c_str(), text->size()};
   }
 
   void read_input(const schema::Input& input) {
-    charge(sizeof(flatbuffers::uoffset_t));
+    charge_words(5);  // Two required fields' offsets, the shape's length.
     charge(input.shape());
     const std::string_view name = read_text(input.name());
     check_rank(*input.shape(), name);
     Graph& graph = result_.graph;
     graph.inputs.push_back(static_cast<ValueId>(graph.values.size()));
     graph.values.push_back({.name = std::string(name), .shape = read_all(*input.shape()), .qparams = {}});
-    value_names_.insert(graph.values.back().name);
+    take(name);
   }
 
   void charge_op(const schema::Node& node) {
@@ -200,7 +205,7 @@ class TableReader {
   }
 
   void read_node(const schema::Node& stored) {
-    charge(sizeof(flatbuffers::uoffset_t));
+    charge_words(4);  // Its op's offset and first word.
     charge_op(stored);
     Graph& graph = result_.graph;
     Node node;
@@ -234,7 +239,7 @@ class TableReader {
   }
 
   std::string read_tensor(const schema::Tensor& stored, const std::string& node) {
-    charge(sizeof(flatbuffers::uoffset_t));
+    charge_words(2);
     charge(stored.shape());
     const std::string_view short_name = read_text(stored.name());
     if (short_name.empty()) return {};
@@ -270,14 +275,14 @@ class TableReader {
   }
 
   void read_output(const schema::Output& stored) {
-    charge(sizeof(flatbuffers::uoffset_t));
+    charge_words(2);
     Graph& graph = result_.graph;
     const std::size_t inputs = graph.inputs.size();
     if (stored.value() < inputs || stored.value() >= graph.values.size())
       fail(where, concat("an output is value ", stored.value(), ", which no node computes"));
     Value& value = graph.values[stored.value()];
     value.name = stored.name() == nullptr ? graph.nodes[stored.value() - inputs].name : read_text(stored.name());
-    value_names_.insert(value.name);
+    take(value.name);
     graph.outputs.push_back(stored.value());
   }
 
@@ -287,10 +292,36 @@ class TableReader {
     const std::set<ValueId> outputs(graph.outputs.begin(), graph.outputs.end());
     for (const Node& node : graph.nodes) {
       if (outputs.contains(node.output)) continue;
-      std::string& name = graph.values[node.output].name;
-      name = node.name;
-      while (!value_names_.insert(name).second) name += '_';
+      graph.values[node.output].name = node.name;
+      graph.values[node.output].name.append(take_extended(node.name), '_');
     }
+  }
+
+  // Long runs of underscores are counted, not compared: names of little else would be tried for minutes.
+  struct SplitName {
+    std::string stem;
+    std::size_t underscores = 0;
+  };
+
+  static SplitName split(std::string_view name) {
+    const std::size_t stem_size = name.find_last_not_of('_') + 1;
+    return {.stem = std::string(name.substr(0, stem_size)), .underscores = name.size() - stem_size};
+  }
+
+  void take(std::string_view name) {
+    const SplitName split_name = split(name);
+    underscores_taken_[split_name.stem].insert(split_name.underscores);
+  }
+
+  // Takes the first name not taken that `name` and underscores give, and says how many those are.
+  std::size_t take_extended(std::string_view name) {
+    const SplitName split_name = split(name);
+    std::set<std::size_t>& taken = underscores_taken_[split_name.stem];
+    std::size_t underscores = split_name.underscores;
+    auto next = taken.lower_bound(underscores);
+    for (; next != taken.end() && *next == underscores; ++next) ++underscores;
+    taken.insert(next, underscores);
+    return underscores - split_name.underscores;
   }
 
   void renumber() {
@@ -317,7 +348,7 @@ class TableReader {
   void read_metadata() {
     auto& metadata = result_.graph.metadata;
     for (const auto* entry : *table_.metadata()) {
-      charge(sizeof(flatbuffers::uoffset_t));
+      charge_words(4);
       const std::string_view key = read_text(entry->key());
       if (!metadata.empty() && key <= metadata.rbegin()->first)
         fail(where, concat("metadata key '", key, "' is a duplicate or out of order"));
@@ -329,7 +360,7 @@ class TableReader {
   std::size_t budget_;
   GraphTable result_;
   std::set<std::string> node_names_;
-  std::set<std::string> value_names_;
+  std::map<std::string, std::set<std::size_t>> underscores_taken_;  // By what stands before them in a value's name.
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ void code_mask(Coder& coder, Mixer<6>& mixer, Cells& row_cells, Cells& pair_cell
   Cells channel_cells(tensor.channels);
   Cells kernel_cells(std::size_t{1} << (kernel_history + 1));
   std::vector<std::uint16_t> column_ones(columns);
+  static_assert(2 * sizeof(ContextCell) + sizeof(std::uint16_t) == most_mask_model_bytes);
   std::size_t ones_before = 0;
   for (std::size_t row = 0; row < tensor.rows; ++row) {
     std::size_t row_ones = 0;
@@ -143,7 +144,7 @@ void code_codes(Coder& coder, std::span<std::byte> codes, const StreamShape& sha
   for (const StreamTensor& tensor : shape.tensors) {
     std::size_t mask_bit = tensor.first_mask_bit;
     const std::size_t columns = tensor.channels * tensor.taps;
-    std::vector<int> previous_row(columns);
+    std::vector<std::int8_t> previous_row(columns);
     model.start_tensor();
     for (std::size_t row = 0; row < tensor.rows; ++row) {
       model.start_row();
@@ -157,7 +158,7 @@ void code_codes(Coder& coder, std::span<std::byte> codes, const StreamShape& sha
           codes[next++] = static_cast<std::byte>(static_cast<std::int8_t>(value));
         }
         before = value;
-        previous_row[column] = value;
+        previous_row[column] = static_cast<std::int8_t>(value);
       }
     }
   }

@@ -17,6 +17,10 @@ namespace podaq::format {
 // Each decision costs tens of nanoseconds on reading, so the coder is for small streams; a larger one is refused.
 inline constexpr std::uint64_t most_adaptive_bytes = std::uint64_t{1} << 18;
 
+// What the models of masks hold for each element of a tensor, at most: where it has one row, a cell each for its taps
+// or channels and for its columns, and a count.
+inline constexpr std::uint64_t most_mask_model_bytes = 10;
+
 // A tensor as the models see it: rows are output channels, taps the positions of a kernel.
 struct StreamTensor {
   std::size_t rows = 1;

@@ -18,7 +18,7 @@ struct WriteOptions {
 
 /// How a file is read.
 struct ReadOptions {
-  std::uint64_t max_decoded_bytes = std::uint64_t{1} << 30;  ///< Cap on the decoded sections and tensors together.
+  std::uint64_t max_decoded_bytes = std::uint64_t{1} << 30;  ///< Cap on the declared size that `decode` defines.
 };
 
 /// The bytes of a `.podaq` file that holds `graph`. The same graph gives the same bytes.
@@ -30,14 +30,19 @@ struct ReadOptions {
 [[nodiscard]] std::vector<std::byte> encode(const Graph& graph, WriteOptions options = {});
 
 /// The graph in `bytes`, verified. A malformed file throws Error(format) naming the section, field or offset; a
-/// well-formed one whose graph breaks a rule of `verify` throws Error(graph). Neither allocates more than a small
-/// multiple of the file's size and of its declared decoded size, which is held to the cap before any tensor is decoded.
+/// well-formed one whose graph breaks a rule of `verify` throws Error(graph).
+///
+/// No file, however hostile, makes it hold more than bytes.size() + the declared size + 4 MiB of memory at once. The
+/// declared size is that of all sections when decoded, as the section table states it, and of all tensors with their
+/// scales. A section that needs more memory than its own bytes counts several times: the graph 64 times (the objects
+/// made of it), masks under the adaptive coder 81 times (its models), codes of up to 4 bits 3 times (unpacked once).
+/// The declared size is held to the cap before any section but the graph's is decoded.
 [[nodiscard]] Graph decode(std::span<const std::byte> bytes, ReadOptions options = {});
 
 /// Writes `graph` to `path`, whole or not at all (temporary file, fsync, rename).
 void save(const Graph& graph, const std::filesystem::path& path, WriteOptions options = {});
 
-/// Reads the graph in the file at `path`.
+/// Reads the graph in the file at `path`, which takes the file's size more memory than `decode`.
 [[nodiscard]] Graph load(const std::filesystem::path& path, ReadOptions options = {});
 
 /// What `podaq inspect` shows of a file's bytes.

@@ -92,8 +92,8 @@ void copy_sample(const ConvGeometry& g, const PhasedInput& phased, const float* 
   for (std::size_t channel = 0; channel < g.input_channels; ++channel)
     for (std::size_t row = 0; row < phased.rows; ++row, copy += phased.row_size()) {
       const bool inside = row >= g.pad_top && row - g.pad_top < g.input_height;
-      const float* source = input + (channel * g.input_height + row - g.pad_top) * g.input_width;
-      copy_row(g, phased, inside ? source : nullptr, copy);
+      const std::size_t first = inside ? (channel * g.input_height + row - g.pad_top) * g.input_width : 0;
+      copy_row(g, phased, inside ? input + first : nullptr, copy);
     }
 }
 
