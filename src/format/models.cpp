@@ -10,10 +10,8 @@
 namespace podaq::format {
 namespace {
 
-using Cells = std::vector<ContextCell>;
-
 // `part` of `whole` in `steps` + 1 buckets; the middle one while nothing is known.
-std::size_t bucket_of(std::size_t part, std::size_t whole, std::size_t steps) {
+std::uint32_t bucket_of(std::uint32_t part, std::uint32_t whole, std::uint32_t steps) {
   return whole == 0 ? steps / 2 : part * steps / whole;
 }
 
@@ -23,7 +21,7 @@ template <typename Coder>
 void code_mask(Coder& coder, Mixer<6>& mixer, Cells& row_cells, Cells& pair_cells, const StreamTensor& tensor,
                std::span<std::byte> bits, std::size_t bit_index) {
   const std::size_t columns = tensor.channels * tensor.taps;
-  constexpr std::size_t density_steps = 15;
+  constexpr std::uint32_t density_steps = 15;
   constexpr std::size_t kernel_history = 8;
   Cells tap_cells(tensor.taps);
   Cells column_cells(columns);
@@ -33,25 +31,25 @@ void code_mask(Coder& coder, Mixer<6>& mixer, Cells& row_cells, Cells& pair_cell
   static_assert(2 * sizeof(ContextCell) + sizeof(std::uint16_t) == most_mask_model_bytes);
   std::size_t ones_before = 0;
   for (std::size_t row = 0; row < tensor.rows; ++row) {
-    std::size_t row_ones = 0;
+    std::uint32_t row_ones = 0;
     unsigned history = 1;
+    // Densities relative to what the tensor has shown so far: half is "as dense as the rest". A row's expectation,
+    // ones_before * column / (row * columns), grows from column to column.
+    const auto column_expected = static_cast<std::uint32_t>(row == 0 ? 0 : ones_before / columns);
+    std::uint32_t expected = 0;
+    std::size_t remainder = 0;
+    std::size_t tap = 0;
+    std::size_t channel = 0;
     for (std::size_t column = 0; column < columns; ++column) {
-      const std::size_t tap = column % tensor.taps;
-      if (tap == 0) history = 1;
-      // Densities relative to what the tensor has shown so far: half is "as dense as the rest".
-      const std::size_t expected = row == 0 ? column / 4 : ones_before * column / (row * columns);
-      const std::size_t row_bucket = bucket_of(row_ones, row_ones + expected, density_steps);
+      if (row == 0) expected = static_cast<std::uint32_t>(column / 4);
+      const std::uint32_t row_bucket = bucket_of(row_ones, row_ones + expected, density_steps);
       const std::size_t row_age = std::bit_width(column / 8 + 1) - 1U;
-      const std::size_t column_expected = row == 0 ? 0 : ones_before / columns;
-      const std::size_t column_bucket =
+      const std::uint32_t column_bucket =
           bucket_of(column_ones[column], column_ones[column] + column_expected, density_steps);
       const std::array<ContextCell*, 6> cells = {
-          &tap_cells[tap],
-          &column_cells[column],
-          &channel_cells[column / tensor.taps],
-          &row_cells[std::min<std::size_t>(row_age, 7) * (density_steps + 1) + row_bucket],
-          &kernel_cells[history],
-          &pair_cells[row_bucket * (density_steps + 1) + column_bucket]};
+          &tap_cells[tap],         &column_cells[column],
+          &channel_cells[channel], &row_cells[std::min<std::size_t>(row_age, 7) * (density_steps + 1) + row_bucket],
+          &kernel_cells[history],  &pair_cells[row_bucket * (density_steps + 1) + column_bucket]};
       const bool bit = mixer.code(coder, get_bit(bits, bit_index), cells, std::min<std::size_t>(row_age, 7));
       set_bit(bits, bit_index++, bit);
       if (bit) {
@@ -59,6 +57,16 @@ void code_mask(Coder& coder, Mixer<6>& mixer, Cells& row_cells, Cells& pair_cell
         ++column_ones[column];
       }
       if (history < (1U << kernel_history)) history = (history << 1) | (bit ? 1U : 0U);
+      if (++tap == tensor.taps) {
+        tap = 0;
+        ++channel;
+        history = 1;
+      }
+      remainder += ones_before;
+      if (row > 0 && remainder >= row * columns) {
+        remainder -= row * columns;
+        ++expected;
+      }
     }
     ones_before += row_ones;
   }
@@ -87,7 +95,7 @@ std::size_t sign_of(int code) {
 
 class CodeModel {
  public:
-  void start_tensor() { std::fill(tensor_cells_.begin(), tensor_cells_.end(), ContextCell{}); }
+  void start_tensor() { tensor_cells_.forget(); }
   void start_row() {
     row_smallest_ = magnitudes - 1;
     row_sum_ = 0;
@@ -168,8 +176,8 @@ void code_codes(Coder& coder, std::span<std::byte> codes, const StreamShape& sha
 
 // Codes a byte bit by bit from the top. `cell_of(context, node)` is the cell of a context for the bits so far, which
 // are `node` with a leading one.
-template <std::size_t contexts, typename Coder, typename CellOf>
-std::byte code_byte(Coder& coder, Mixer<contexts>& mixer, std::byte value, std::size_t set, CellOf cell_of) {
+template <std::size_t contexts, typename Coder, typename ContextMixer, typename CellOf>
+std::byte code_byte(Coder& coder, ContextMixer& mixer, std::byte value, std::size_t set, CellOf cell_of) {
   const auto target = std::to_integer<unsigned>(value);
   unsigned node = 1;
   for (int bit = 7; bit >= 0; --bit) {
@@ -249,8 +257,8 @@ template <typename Coder>
 void code_bytes(Coder& coder, std::span<std::byte> bytes, const StreamShape& /*shape*/) {
   constexpr std::size_t contexts = 7;
   constexpr int cell_bits = 16;
-  Mixer<contexts> mixer(8, 60, 1 << 13);
-  std::vector<Cells> cells(contexts, Cells(std::size_t{1} << cell_bits));
+  Mixer<contexts, 1 << 13> mixer(8, 60);
+  Cells cells(contexts << cell_bits);
   MatchFinder matches(bytes);
   const auto back = [&](std::size_t position, std::size_t distance) {
     return position < distance ? 0U : std::to_integer<std::uint32_t>(bytes[position - distance]);
@@ -272,7 +280,7 @@ void code_bytes(Coder& coder, std::span<std::byte> bytes, const StreamShape& /*s
                                                       place | back(i, 4) << 2 | back(i, 8) << 10};
     const auto cell_of = [&](std::size_t context, unsigned node) -> ContextCell& {
       const std::uint32_t hash = (keys[context] * 0x9E3779B1U ^ node) * 0x85EBCA6BU;
-      return cells[context][hash >> (32 - cell_bits)];
+      return cells[(context << cell_bits) + (hash >> (32 - cell_bits))];
     };
     bytes[i] = code_byte<contexts>(coder, mixer, bytes[i], confidence, cell_of);
   }

@@ -4,6 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
 #include <vector>
 
 #include "format/binary_coder.h"
@@ -73,23 +77,45 @@ inline constexpr auto steps = make_steps();
 
 // The probability of a 1 in one context, and how often the context was seen.
 struct ContextCell {
-  std::uint16_t one = 32768;
-  std::uint8_t observations = 0;
+  std::uint16_t flipped_one;  // With its highest bit turned over, so that memory full of zeros is cells of one half.
+  std::uint8_t observations;
+
+  [[nodiscard]] std::uint32_t one() const { return flipped_one ^ 32768U; }
 
   void observe(bool bit, std::uint8_t limit) {
-    const int target = bit ? 65535 : 0;
-    const std::int64_t change = std::int64_t{target - one} * predictor_detail::steps[observations] / 65536;
-    one = static_cast<std::uint16_t>(one + change);
-    if (observations < limit) ++observations;
+    const std::uint32_t distance = bit ? 65535U - one() : one();
+    const std::uint32_t change = distance * predictor_detail::steps[observations] >> 16;
+    flipped_one = static_cast<std::uint16_t>((bit ? one() + change : one() - change) ^ 32768U);
+    observations = static_cast<std::uint8_t>(observations + (observations < limit ? 1 : 0));
   }
 };
 
-// Mixes `inputs` contexts and a constant. Weights are chosen by a set, such as the position in a kernel.
-template <std::size_t inputs>
+// Cells that know nothing yet. Models have many more than a short stream ever looks at: what is not looked at is never
+// touched, and pages that are not touched take neither time nor memory.
+class Cells {
+ public:
+  explicit Cells(std::size_t count) : cells_(allocate(count), std::free), count_(count) {}
+
+  [[nodiscard]] ContextCell& operator[](std::size_t index) { return cells_.get()[index]; }
+  void forget() { std::memset(cells_.get(), 0, count_ * sizeof(ContextCell)); }
+
+ private:
+  static ContextCell* allocate(std::size_t count) {
+    void* cells = std::calloc(count, sizeof(ContextCell));
+    if (cells == nullptr) throw std::bad_alloc();
+    return static_cast<ContextCell*>(cells);
+  }
+
+  std::unique_ptr<ContextCell, void (*)(void*)> cells_;
+  std::size_t count_;
+};
+
+// Mixes `inputs` contexts and a constant. Weights are chosen by a set, such as the position in a kernel. The divisor of
+// what they learn from an error is a constant, since a division by a variable takes longer than all the rest.
+template <std::size_t inputs, int learning_divisor = 1 << 15>
 class Mixer {
  public:
-  Mixer(std::size_t sets, std::uint8_t observation_limit, int learning_divisor = 1 << 15)
-      : limit_(observation_limit), learning_divisor_(learning_divisor), weights_(sets, initial()) {}
+  Mixer(std::size_t sets, std::uint8_t observation_limit) : limit_(observation_limit), weights_(sets, initial()) {}
 
   // Predicts a bit from the cells, codes it, and teaches cells and weights what it was.
   template <typename Coder>
@@ -100,7 +126,7 @@ class Mixer {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < inputs; ++i) {
       // A context seen n times is believed n / (n + 1.5).
-      const int odds = log_odds[cells[i]->one >> 4];
+      const int odds = log_odds[cells[i]->one() >> 4];
       evidence[i] = odds - odds * steps[cells[i]->observations] / 65536;
       sum += std::int64_t{weights[i]} * evidence[i];
     }
@@ -112,7 +138,7 @@ class Mixer {
     bit = coder.code(bit, one);
     const int error = (bit ? 65535 : 0) - static_cast<int>(one);
     for (std::size_t i = 0; i <= inputs; ++i)
-      weights[i] = std::clamp(weights[i] + error * evidence[i] / learning_divisor_, -largest_weight, largest_weight);
+      weights[i] = std::clamp(weights[i] + error * evidence[i] / learning_divisor, -largest_weight, largest_weight);
     for (ContextCell* cell : cells) cell->observe(bit, limit_);
     return bit;
   }
@@ -127,7 +153,6 @@ class Mixer {
   }
 
   std::uint8_t limit_;
-  int learning_divisor_;
   std::vector<std::array<int, inputs + 1>> weights_;
 };
 
