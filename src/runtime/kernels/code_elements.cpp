@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "podaq/numerics/elementwise.h"
-#include "runtime/kernels/avx512/element_tasks.h"
+#include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/conversion.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/pool.h"
