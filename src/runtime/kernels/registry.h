@@ -15,7 +15,8 @@ extern const Kernel float_conv, integer_conv, float_linear, integer_linear, floa
 
 namespace avx2 {
 
-extern const Kernel float_conv, quad_conv, float_linear, quad_linear, code_max_pool, quantize;
+extern const Kernel float_conv, quad_conv, float_linear, quad_linear, code_max_pool, code_mean_pool, code_binary,
+    quantize, dequantize;
 
 }  // namespace avx2
 

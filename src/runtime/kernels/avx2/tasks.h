@@ -11,5 +11,8 @@ void convolve_floats(const FloatConvTask& task);
 void multiply_floats(const FloatLinearTask& task);
 void pool_code_maxima(const CodeMaxPoolTask& task);
 void quantize_floats(const QuantizeTask& task);
+void combine_codes(const CodeBinaryTask& task);
+void average_codes(const CodeMeanTask& task);
+void dequantize_codes(const DequantizeTask& task);
 
 }  // namespace podaq::runtime_detail::avx2

@@ -132,8 +132,8 @@ void run_batch_norm(const Packed& packed, const Operands& operands) {
 
 }  // namespace
 
-void replace_codes(const CodeTable& table, const std::uint8_t* input, std::uint8_t* output, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) output[i] = table[input[i]];
+void replace_codes(const CodeTable& entries, const std::uint8_t* input, std::uint8_t* output, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) output[i] = entries[input[i]];
 }
 
 const Kernel table = {
