@@ -68,7 +68,7 @@ TEST(QuadListProperty, ListedWeightsAddUpToTheLayersAndNoPairCanSaturate) {
   for (std::uint64_t seed = 0; seed < 200 && !HasFailure(); ++seed) {
     Draws draws(seed);
     const PackedLinear linear = random_linear(draws, seed % 2 == 0);
-    for (const QuadSums sums : {QuadSums::wide, QuadSums::pairs_of_16_bits}) {
+    for (const QuadSums sums : {QuadSums::in_32_bits, QuadSums::in_16_bits}) {
       const QuadListConv lists = list_quads(linear.pack(), sums);
       ASSERT_EQ(lists.groups.size(), 1U);
       std::map<std::pair<std::size_t, std::size_t>, int> total;
@@ -79,7 +79,7 @@ TEST(QuadListProperty, ListedWeightsAddUpToTheLayersAndNoPairCanSaturate) {
             const int second = weights[output * 4 + byte + 1];
             total[{block.first_output + output, offset + byte}] += first;
             total[{block.first_output + output, offset + byte + 1}] += second;
-            if (sums == QuadSums::wide) continue;
+            if (sums == QuadSums::in_32_bits) continue;
             EXPECT_LE(255 * (std::max(first, 0) + std::max(second, 0)), 32767) << first << " " << second;
             EXPECT_GE(255 * (std::min(first, 0) + std::min(second, 0)), -32768) << first << " " << second;
           }
@@ -99,9 +99,8 @@ TEST(QuadList, LeavesOutQuadsOfZerosAndSplitsOnlyWhatCouldSaturate) {
   linear.weights[16 + 7] = 64;
   linear.weights[32 + 12] = -64;  // quad 3 of output 2: one more
   linear.weights[32 + 13] = -65;
-  EXPECT_EQ(list_quads(linear.pack(), QuadSums::wide).groups[0].offsets, (std::vector<std::uint32_t>{4, 12}));
-  EXPECT_EQ(list_quads(linear.pack(), QuadSums::pairs_of_16_bits).groups[0].offsets,
-            (std::vector<std::uint32_t>{4, 12, 12}));
+  EXPECT_EQ(list_quads(linear.pack(), QuadSums::in_32_bits).groups[0].offsets, (std::vector<std::uint32_t>{4, 12}));
+  EXPECT_EQ(list_quads(linear.pack(), QuadSums::in_16_bits).groups[0].offsets, (std::vector<std::uint32_t>{4, 12, 12}));
 }
 
 // C43 and pytorch #44939 for convolutions of every width: the largest products, next to each other, of either sign.

@@ -129,6 +129,7 @@ struct QuadListConv {
 
   QuadConv conv{};  ///< Its weights and runs are in the groups.
   std::vector<Group> groups;
+  bool has_wide_blocks = false;
 };
 
 /// Convolution or linear of codes by tiles (kernels/tile_conv.cpp, tile_linear.cpp).

@@ -28,29 +28,47 @@ Packed prepare_linear(const NodeView& view) {
   return list_quads(prepare_quad_linear(view, 1), sums);
 }
 
-QuadListTask list_task(const QuadTask& conv, const QuadListConv::Group& group) {
+QuadListTask list_task(const QuadTask& conv, const QuadListConv::Group& group, const std::int16_t* wide_input) {
   return {.conv = conv,
+          .wide_input = wide_input,
           .blocks = group.blocks.data(),
           .block_count = group.blocks.size(),
           .offsets = group.offsets.data(),
           .weights = group.weights.data()};
 }
 
+// The bytes of one sample as windows read it.
+std::size_t readable_bytes(const QuadConv& conv) {
+  const ConvGeometry& g = conv.geometry;
+  return conv.plane.is_needed() ? conv.plane.bytes(g) : g.input_channels * g.input_positions();
+}
+
+// The scratch memory holds what for_each_group() needs, then the wide input.
+std::size_t wide_input_offset(const QuadListConv& lists) {
+  return round_up(quad_scratch(lists.conv).bytes, over_read_bytes);
+}
+
+std::size_t scratch_bytes(const Packed& packed) {
+  const auto& lists = std::get<QuadListConv>(packed);
+  if (!lists.has_wide_blocks) return quad_scratch(lists.conv).bytes;
+  return wide_input_offset(lists) + readable_bytes(lists.conv) * sizeof(std::int16_t);
+}
+
 template <Convolve convolve>
 void run_conv(const Packed& packed, const Operands& operands) {
   const auto& lists = std::get<QuadListConv>(packed);
-  for_each_group(lists.conv, operands,
-                 [&](const QuadTask& task, std::size_t group) { convolve(list_task(task, lists.groups[group])); });
+  auto* wide_input = as<std::int16_t>(operands.scratch + wide_input_offset(lists));
+  for_each_group(lists.conv, operands, [&](const QuadTask& task, std::size_t group) {
+    if (lists.has_wide_blocks && group == 0)
+      avx2::widen_codes({.input = task.input, .output = wide_input, .count = readable_bytes(lists.conv)});
+    convolve(list_task(task, lists.groups[group], wide_input + group * lists.conv.geometry.channels_per_group()));
+  });
 }
 
 template <Convolve convolve>
 void run_linear(const Packed& packed, const Operands& operands) {
   const auto& lists = std::get<QuadListConv>(packed);
-  convolve(list_task(quad_linear_task(lists.conv, operands), lists.groups[0]));
-}
-
-std::size_t scratch_bytes(const Packed& packed) {
-  return quad_scratch(std::get<QuadListConv>(packed).conv).bytes;
+  convolve(list_task(quad_linear_task(lists.conv, operands), lists.groups[0], nullptr));
 }
 
 bool absorb_conv_reader(Packed& packed, const NodeView& reader) {
@@ -66,7 +84,7 @@ bool absorb_conv_producer(Packed& packed, const NodeView& producer) {
 const Kernel avx2::quad_conv = {.name = "avx2_quad_conv",
                                 .isa = Isa::avx2,
                                 .accepts = accepts_conv,
-                                .prepare = prepare_conv<QuadSums::pairs_of_16_bits>,
+                                .prepare = prepare_conv<QuadSums::in_16_bits_or_wide>,
                                 .run = run_conv<avx2::convolve_quad_lists>,
                                 .scratch_bytes = scratch_bytes,
                                 .absorb_reader = absorb_conv_reader,
@@ -74,12 +92,12 @@ const Kernel avx2::quad_conv = {.name = "avx2_quad_conv",
 const Kernel avx2::quad_linear = {.name = "avx2_quad_linear",
                                   .isa = Isa::avx2,
                                   .accepts = is_linear_over_one_row,
-                                  .prepare = prepare_linear<QuadSums::pairs_of_16_bits>,
+                                  .prepare = prepare_linear<QuadSums::in_16_bits>,
                                   .run = run_linear<avx2::convolve_quad_lists>};
 const Kernel avxvnni::quad_conv = {.name = "avxvnni_quad_conv",
                                    .isa = Isa::avxvnni,
                                    .accepts = accepts_conv,
-                                   .prepare = prepare_conv<QuadSums::wide>,
+                                   .prepare = prepare_conv<QuadSums::in_32_bits>,
                                    .run = run_conv<avxvnni::convolve_quad_lists>,
                                    .scratch_bytes = scratch_bytes,
                                    .absorb_reader = absorb_conv_reader,
@@ -87,7 +105,7 @@ const Kernel avxvnni::quad_conv = {.name = "avxvnni_quad_conv",
 const Kernel avxvnni::quad_linear = {.name = "avxvnni_quad_linear",
                                      .isa = Isa::avxvnni,
                                      .accepts = is_linear_over_one_row,
-                                     .prepare = prepare_linear<QuadSums::wide>,
+                                     .prepare = prepare_linear<QuadSums::in_32_bits>,
                                      .run = run_linear<avxvnni::convolve_quad_lists>};
 
 }  // namespace podaq::runtime_detail

@@ -52,12 +52,45 @@ struct Sums {
   for (std::size_t lane = 0; lane < count; ++lane) output[lane * task.output_channel_stride] = row[lane];
 }
 
-/// Turns a tile's sums into `results` output elements of each channel, each from the largest of the windows pooled.
-template <typename Dot, bool adds>
+/// Turns sums that are still in registers into codes, the largest of `pooled` positions into one. Scaled sums must stay
+/// below 2^31: then saturation does what a clamp to 16 bits and to [0, 255] would.
+template <std::size_t pooled, bool adds, std::size_t positions, std::size_t vectors>
+[[gnu::always_inline]] static inline void store_tile(const QuadTask& task, const QuadBlock& block, const Place& place,
+                                                     const __m256i (&sums)[positions][vectors]) {
+  const std::size_t left = task.outputs - block.first_output;
+  const std::size_t channels = left < most_vectors * lanes ? left : most_vectors * lanes;
+  const __m256i zero_point = _mm256_set1_epi16(static_cast<short>(task.epilogue.zero_point));
+  const __m128i lowest = _mm_set1_epi8(static_cast<char>(task.epilogue.lowest));
+  const __m128i highest = _mm_set1_epi8(static_cast<char>(task.epilogue.highest));
+  auto* output =
+      static_cast<std::uint8_t*>(task.output) + place.first_result * task.output_position_stride + block.first_output;
+  __m256 multipliers[vectors];
+#pragma GCC unroll 2
+  for (std::size_t v = 0; v < vectors; ++v)
+    multipliers[v] = _mm256_loadu_ps(task.multipliers + block.first_output + v * lanes);
+#pragma GCC unroll 8
+  for (std::size_t p = 0; p + pooled <= positions; p += pooled, output += task.output_position_stride) {
+    __m256i rounded[most_vectors] = {};
+#pragma GCC unroll 2
+    for (std::size_t v = 0; v < vectors; ++v) {
+      __m256i largest = sums[p][v];
+#pragma GCC unroll 4
+      for (std::size_t other = 1; other < pooled; ++other) largest = _mm256_max_epi32(largest, sums[p + other][v]);
+      __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(largest), multipliers[v]);
+      if constexpr (adds)
+        scaled = _mm256_add_ps(scaled, residual_of(task, place.first_result + p, block.first_output + v * lanes));
+      rounded[v] = _mm256_cvtps_epi32(scaled);
+    }
+    const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(rounded[0], rounded[1]), zero_point);
+    store_codes(output, _mm_min_epu8(_mm_max_epu8(bytes_of_words(words), lowest), highest), channels);
+  }
+}
+
+/// The same for any sums, and for float outputs; without pooling.
+template <typename Dot>
 void finish(const QuadTask& task, const QuadBlock& block, const Place& place, std::size_t results, const Sums& sums) {
   const EpilogueTask& e = task.epilogue;
   const CodeRange range{.zero_point = e.zero_point, .lowest = e.lowest, .highest = e.highest};
-  const std::size_t pooled = task.pool_rows * task.pool_columns;
   const std::size_t left = task.outputs - block.first_output;
   const std::size_t channels = left < most_vectors * lanes ? left : most_vectors * lanes;
   for (std::size_t r = 0; r < results; ++r) {
@@ -65,12 +98,9 @@ void finish(const QuadTask& task, const QuadBlock& block, const Place& place, st
     __m256i differences[most_vectors] = {};
     for (std::size_t v = 0; v < block.vectors; ++v) {
       const std::size_t channel = block.first_output + v * lanes;
-      const auto* rows = reinterpret_cast<const __m256i*>(sums.rows[r * pooled] + v * lanes);
-      __m256i largest = _mm256_load_si256(rows);
-      for (std::size_t p = 1; p < pooled; ++p)
-        largest = _mm256_max_epi32(largest, _mm256_load_si256(rows + p * most_vectors));
-      __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(largest), _mm256_loadu_ps(task.multipliers + channel));
-      if constexpr (adds) scaled = _mm256_add_ps(scaled, residual_of(task, result, channel));
+      const __m256i sum = _mm256_load_si256(reinterpret_cast<const __m256i*>(sums.rows[r]) + v);
+      __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(task.multipliers + channel));
+      if (task.residual != nullptr) scaled = _mm256_add_ps(scaled, residual_of(task, result, channel));
       if (e.gives_codes)
         differences[v] = difference_of(scaled, range);
       else
@@ -85,17 +115,17 @@ void finish(const QuadTask& task, const QuadBlock& block, const Place& place, st
 /// Computes `positions` windows for a block of outputs. Tiles with few accumulators use several sets of them, so that a
 /// sum need not wait for the one before.
 template <typename Dot, std::size_t positions, std::size_t vectors>
-void compute_tile(const QuadListTask& task, const QuadBlock& block, const Place& place, const std::uint32_t* offsets,
+void compute_tile(const QuadTask& task, const QuadBlock& block, const Place& place, const std::uint32_t* offsets,
                   const std::int8_t* weights) {
   constexpr std::size_t sets = positions * vectors * 4 <= Dot::sums_in_flight   ? 4
                                : positions * vectors * 2 <= Dot::sums_in_flight ? 2
                                                                                 : 1;
   const std::uint8_t* windows[positions];
-  find_windows(task.conv, place.row, place.column, windows);
+  find_windows(task, place.row, place.column, windows);
   __m256i sums[sets][positions][vectors];
 #pragma GCC unroll 2
   for (std::size_t v = 0; v < vectors; ++v) {
-    const auto* bias = reinterpret_cast<const __m256i*>(task.conv.bias + block.first_output + v * lanes);
+    const auto* bias = reinterpret_cast<const __m256i*>(task.bias + block.first_output + v * lanes);
 #pragma GCC unroll 8
     for (std::size_t p = 0; p < positions; ++p) sums[0][p][v] = _mm256_loadu_si256(bias);
 #pragma GCC unroll 4
@@ -125,51 +155,58 @@ void compute_tile(const QuadListTask& task, const QuadBlock& block, const Place&
       for (std::size_t s = 0; s < sets; ++s) add_quad(sums[s], offsets[s]);
     }
   for (; offsets != end; ++offsets) add_quad(sums[0], *offsets);
+#pragma GCC unroll 4
+  for (std::size_t s = 1; s < sets; ++s)
+#pragma GCC unroll 8
+    for (std::size_t p = 0; p < positions; ++p)
+#pragma GCC unroll 2
+      for (std::size_t v = 0; v < vectors; ++v) sums[0][p][v] = _mm256_add_epi32(sums[0][p][v], sums[s][p][v]);
+  const std::size_t pooled = task.pool_rows * task.pool_columns;
+  if (pooled == 2) return store_tile<2, false>(task, block, place, sums[0]);
+  if (pooled == 4) return store_tile<4, false>(task, block, place, sums[0]);
+  if (task.epilogue.gives_codes && task.epilogue.sums_fit && task.residual == nullptr)
+    return store_tile<1, false>(task, block, place, sums[0]);
+  if (task.epilogue.gives_codes && task.epilogue.sums_fit) return store_tile<1, true>(task, block, place, sums[0]);
   Sums finished;
 #pragma GCC unroll 8
   for (std::size_t p = 0; p < positions; ++p)
 #pragma GCC unroll 2
-    for (std::size_t v = 0; v < vectors; ++v) {
-      __m256i sum = sums[0][p][v];
-#pragma GCC unroll 4
-      for (std::size_t s = 1; s < sets; ++s) sum = _mm256_add_epi32(sum, sums[s][p][v]);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(finished.rows[p]) + v, sum);
-    }
-  const std::size_t results = positions / (task.conv.pool_rows * task.conv.pool_columns);
-  if (task.conv.residual != nullptr)
-    finish<Dot, true>(task.conv, block, place, results, finished);
-  else
-    finish<Dot, false>(task.conv, block, place, results, finished);
+    for (std::size_t v = 0; v < vectors; ++v)
+      _mm256_store_si256(reinterpret_cast<__m256i*>(finished.rows[p]) + v, sums[0][p][v]);
+  finish<Dot>(task, block, place, positions, finished);
 }
 
 /// Cuts the windows into tiles as large as registers allow, then smaller ones, of whole results each.
 template <typename Dot, std::size_t vectors>
-void compute_block(const QuadListTask& task, const QuadBlock& block, const std::uint32_t* offsets,
+void compute_block(const QuadTask& task, const QuadBlock& block, const std::uint32_t* offsets,
                    const std::int8_t* weights) {
   constexpr std::size_t fitting = Dot::most_sums / vectors;
   constexpr std::size_t largest = fitting < most_positions ? fitting : most_positions;
-  const std::size_t pooled = task.conv.pool_rows * task.conv.pool_columns;
-  std::size_t left = task.conv.rows * task.conv.columns * pooled;
+  const std::size_t pooled = task.pool_rows * task.pool_columns;
+  const std::size_t results_of_largest = largest / pooled;
+  const bool largest_is_whole = results_of_largest * pooled == largest;
+  std::size_t left = task.rows * task.columns;
   Place place;
-  const auto take = [&](std::size_t positions) {
-    left -= positions;
-    place.first_result += positions / pooled;
-    place.column += positions / pooled;
-    while (place.column >= task.conv.columns) {
-      place.column -= task.conv.columns;
+  const auto take = [&](std::size_t results) {
+    left -= results;
+    place.first_result += results;
+    place.column += results;
+    while (place.column >= task.columns) {
+      place.column -= task.columns;
       ++place.row;
     }
   };
   while (left > 0) {
-    if (left >= largest && largest % pooled == 0) {
+    const std::size_t positions = left * pooled;
+    if (positions >= largest && largest_is_whole) {
       compute_tile<Dot, largest, vectors>(task, block, place, offsets, weights);
-      take(largest);
-    } else if (left >= 4) {
+      take(results_of_largest);
+    } else if (positions >= 4) {
       compute_tile<Dot, 4, vectors>(task, block, place, offsets, weights);
-      take(4);
-    } else if (left >= 2) {
+      take(pooled == 1 ? 4 : pooled == 2 ? 2 : 1);
+    } else if (positions >= 2) {
       compute_tile<Dot, 2, vectors>(task, block, place, offsets, weights);
-      take(2);
+      take(pooled == 1 ? 2 : 1);
     } else {
       compute_tile<Dot, 1, vectors>(task, block, place, offsets, weights);
       take(1);
@@ -177,20 +214,27 @@ void compute_block(const QuadListTask& task, const QuadBlock& block, const std::
   }
 }
 
-/// Computes every block of a task.
-template <typename Dot>
-void compute(const QuadListTask& task) {
+/// Calls compute(block, offsets, weights) for each block of a task.
+template <typename Compute>
+[[gnu::always_inline]] static inline void for_each_block(const QuadListTask& task, Compute compute) {
   const std::uint32_t* offsets = task.offsets;
   const std::int8_t* weights = task.weights;
   for (std::size_t b = 0; b < task.block_count; ++b) {
     const QuadBlock& block = task.blocks[b];
-    if (block.vectors == 1)
-      compute_block<Dot, 1>(task, block, offsets, weights);
-    else
-      compute_block<Dot, 2>(task, block, offsets, weights);
+    compute(block, offsets, weights);
     offsets += block.quads;
     weights += block.quads * block.vectors * vector_bytes;
   }
+}
+
+/// Computes a block of a task.
+template <typename Dot>
+void compute_any_block(const QuadTask& task, const QuadBlock& block, const std::uint32_t* offsets,
+                       const std::int8_t* weights) {
+  if (block.vectors == 1)
+    compute_block<Dot, 1>(task, block, offsets, weights);
+  else
+    compute_block<Dot, 2>(task, block, offsets, weights);
 }
 
 }  // namespace podaq::runtime_detail::quad_lists

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "runtime/kernels/quad_packing.h"
 
@@ -48,13 +49,63 @@ BlockWeights split_off_excess(BlockWeights& weights) {
   return excess;
 }
 
-void append(QuadListConv::Group& group, std::size_t offset, const BlockWeights& weights) {
-  QuadBlock& block = group.blocks.back();
-  if (all_zero(weights)) return;
-  ++block.quads;
-  group.offsets.push_back(static_cast<std::uint32_t>(offset));
-  group.weights.insert(group.weights.end(), weights.begin(),
-                       weights.begin() + static_cast<std::ptrdiff_t>(block.vectors * list_vector_outputs * quad));
+// A listed quad of a block.
+struct Listed {
+  std::size_t offset;
+  BlockWeights weights;
+};
+
+std::vector<Listed> quads_that_count(const QuadConv& conv, std::size_t group, std::size_t first_output) {
+  std::vector<Listed> quads;
+  for (std::size_t run = 0; run < conv.run_offsets.size(); ++run)
+    for (std::size_t i = 0; i < conv.quads_per_run; ++i) {
+      const BlockWeights weights = weights_at(conv, group, first_output, run * conv.quads_per_run + i);
+      if (!all_zero(weights)) quads.push_back({.offset = conv.run_offsets[run] + i * quad, .weights = weights});
+    }
+  return quads;
+}
+
+std::vector<Listed> split(const std::vector<Listed>& quads) {
+  std::vector<Listed> parts;
+  for (Listed listed : quads) {
+    const BlockWeights excess = split_off_excess(listed.weights);
+    parts.push_back(listed);
+    if (!all_zero(excess)) parts.push_back({.offset = listed.offset, .weights = excess});
+  }
+  return parts;
+}
+
+// A wide quad is half of one of 8-bit weights: two 16-bit ones for each output, which read two 16-bit codes.
+BlockWeights wide_half(const BlockWeights& weights, std::size_t half) {
+  std::array<std::int16_t, list_block_outputs * quad / 2> wide;
+  for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = weights[i / 2 * quad + half * 2 + i % 2];
+  return std::bit_cast<BlockWeights>(wide);
+}
+
+std::vector<Listed> widen(const std::vector<Listed>& quads) {
+  std::vector<Listed> halves;
+  for (const Listed& listed : quads)
+    for (const std::size_t half : {0, 1}) {
+      const BlockWeights weights = wide_half(listed.weights, half);
+      if (!all_zero(weights))
+        halves.push_back({.offset = listed.offset * sizeof(std::int16_t) + half * quad, .weights = weights});
+    }
+  return halves;
+}
+
+// Half of a quad in 16 bits takes two instructions a vector, a quad in 8 bits three.
+bool is_better_wide(std::size_t halves, std::size_t parts) {
+  return halves * 2 < parts * 3;
+}
+
+void append(QuadListConv::Group& group, const QuadBlock& block, const std::vector<Listed>& quads) {
+  group.blocks.push_back(block);
+  group.blocks.back().quads = quads.size();
+  const auto bytes = static_cast<std::ptrdiff_t>(block.vectors * list_vector_outputs * quad);
+  for (const Listed& listed : quads) {
+    group.offsets.push_back(static_cast<std::uint32_t>(listed.offset));
+    group.weights.insert(group.weights.end(), listed.weights.begin(), listed.weights.begin() + bytes);
+  }
 }
 
 }  // namespace
@@ -65,16 +116,18 @@ QuadListConv list_quads(QuadConv conv, QuadSums sums) {
   for (std::size_t g = 0; g < conv.geometry.groups; ++g) {
     QuadListConv::Group& group = lists.groups.emplace_back();
     for (std::size_t first = 0; first < outputs; first += list_block_outputs) {
-      group.blocks.push_back({.first_output = static_cast<std::uint32_t>(first),
-                              .vectors = outputs - first > list_vector_outputs ? 2U : 1U});
-      for (std::size_t run = 0; run < conv.run_offsets.size(); ++run)
-        for (std::size_t i = 0; i < conv.quads_per_run; ++i) {
-          const std::size_t offset = conv.run_offsets[run] + i * quad;
-          BlockWeights weights = weights_at(conv, g, first, run * conv.quads_per_run + i);
-          const BlockWeights excess = sums == QuadSums::pairs_of_16_bits ? split_off_excess(weights) : BlockWeights{};
-          append(group, offset, weights);
-          append(group, offset, excess);
-        }
+      QuadBlock block{.first_output = static_cast<std::uint32_t>(first),
+                      .vectors = outputs - first > list_vector_outputs ? 2U : 1U};
+      const std::vector<Listed> quads = quads_that_count(conv, g, first);
+      if (sums == QuadSums::in_32_bits) {
+        append(group, block, quads);
+        continue;
+      }
+      const std::vector<Listed> parts = split(quads);
+      const std::vector<Listed> halves = widen(quads);
+      block.is_wide = sums == QuadSums::in_16_bits_or_wide && is_better_wide(halves.size(), parts.size());
+      lists.has_wide_blocks = lists.has_wide_blocks || block.is_wide;
+      append(group, block, block.is_wide ? halves : parts);
     }
   }
   conv.weights = {};

@@ -9,6 +9,11 @@ namespace podaq::runtime_detail {
 template <std::size_t positions>
 [[gnu::always_inline]] static inline void find_windows(const QuadTask& task, std::size_t row, std::size_t column,
                                                        const std::uint8_t* (&windows)[positions]) {
+  if (task.pool_rows == 1 && positions <= (task.columns - column) * task.pool_columns) {
+    windows[0] = task.input + row * task.row_stride + column * task.pool_columns * task.column_stride;
+    for (std::size_t p = 1; p < positions; ++p) windows[p] = windows[p - 1] + task.column_stride;
+    return;
+  }
   std::size_t tap_row = 0;
   std::size_t tap_column = 0;
   for (std::size_t p = 0; p < positions; ++p) {

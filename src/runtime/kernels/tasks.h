@@ -45,16 +45,26 @@ struct QuadBlock {
   std::uint32_t first_output = 0;  ///< Within the group.
   std::uint32_t vectors = 1;
   std::size_t quads = 0;
+  bool is_wide = false;  ///< Its quads are pairs of 16-bit codes and weights.
 };
 
 /// The same in 256-bit registers, each block of outputs with a list of its own of the quads that count: where a window
 /// has them, and their weights. A window's quad may be in the list twice, its weights split in two.
 struct QuadListTask {
-  QuadTask conv{};  ///< But its runs.
+  QuadTask conv{};                           ///< But its runs.
+  const std::int16_t* wide_input = nullptr;  ///< The input again, for blocks that are wide.
   const QuadBlock* blocks = nullptr;
   std::size_t block_count = 0;
-  const std::uint32_t* offsets = nullptr;  ///< [block][quad]: bytes from a window's start.
-  const std::int8_t* weights = nullptr;    ///< [block][quad][vector][8][4].
+  const std::uint32_t* offsets =
+      nullptr;  ///< [block][quad]: bytes from a window's start; for wide blocks of the wide input.
+  const std::int8_t* weights = nullptr;  ///< [block][quad][vector][8][4]; of wide blocks 16-bit numbers, [8][2].
+};
+
+/// Codes as 16-bit numbers.
+struct WidenTask {
+  const std::uint8_t* input = nullptr;
+  std::int16_t* output = nullptr;
+  std::size_t count = 0;
 };
 
 /// A float convolution over one group of one sample. The input is copied with its borders, rows split by their column's

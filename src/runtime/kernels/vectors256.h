@@ -37,14 +37,18 @@ namespace podaq::runtime_detail {
   return _mm256_cvtps_epi32(_mm256_and_ps(limited, numbers));
 }
 
-/// Two vectors of differences from a zero point, which limits keep within 9 bits, as 16 codes.
-[[gnu::always_inline]] static inline __m128i codes_of(__m256i first, __m256i second, std::int32_t zero_point) {
-  // Packing works within halves of a register: words 0-3 of both vectors, then words 4-7.
-  const __m256i words = _mm256_packs_epi32(first, second);
-  const __m256i shifted = _mm256_add_epi16(words, _mm256_set1_epi16(static_cast<short>(zero_point)));
-  const __m256i bytes = _mm256_packus_epi16(shifted, shifted);
+/// 16 words, of which each half of the register has 4 of the first 8 before 4 of the last 8, as packing two vectors of
+/// numbers makes them, to bytes in order.
+[[gnu::always_inline]] static inline __m128i bytes_of_words(__m256i words) {
+  const __m256i bytes = _mm256_packus_epi16(words, words);
   const __m256i ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5));
   return _mm256_castsi256_si128(ordered);
+}
+
+/// Two vectors of differences from a zero point, which limits keep within 9 bits, as 16 codes.
+[[gnu::always_inline]] static inline __m128i codes_of(__m256i first, __m256i second, std::int32_t zero_point) {
+  const __m256i words = _mm256_packs_epi32(first, second);
+  return bytes_of_words(_mm256_add_epi16(words, _mm256_set1_epi16(static_cast<short>(zero_point))));
 }
 
 /// `x` limited to [minimum, maximum]; both instructions return their second operand where it is NaN, as the reference

@@ -7,6 +7,7 @@ namespace podaq::runtime_detail::avx2 {
 
 /// The weights of each pair of neighbours in a quad must be such that no sum of two products leaves 16 bits.
 void convolve_quad_lists(const QuadListTask& task);
+void widen_codes(const WidenTask& task);
 void convolve_floats(const FloatConvTask& task);
 void multiply_floats(const FloatLinearTask& task);
 void pool_code_maxima(const CodeMaxPoolTask& task);

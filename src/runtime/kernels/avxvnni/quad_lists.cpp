@@ -18,7 +18,10 @@ struct Dot {
 }  // namespace
 
 void convolve_quad_lists(const QuadListTask& task) {
-  quad_lists::compute<Dot>(task);
+  quad_lists::for_each_block(task,
+                             [&](const QuadBlock& block, const std::uint32_t* offsets, const std::int8_t* weights) {
+                               quad_lists::compute_any_block<Dot>(task.conv, block, offsets, weights);
+                             });
 }
 
 }  // namespace podaq::runtime_detail::avxvnni
