@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "runtime/kernels/quad_list_packing.h"
@@ -30,7 +31,11 @@ struct PackedLinear {
     QuadConv packed{.geometry = {.input_channels = in, .output_channels = out},
                     .run_offsets = {0},
                     .quads_per_run = (in + 3) / 4,
-                    .epilogue = {.multipliers = std::vector<float>(out, 1.0F)}};
+                    .weights = {},
+                    .bias = {},
+                    .multipliers = {},
+                    .epilogue = {.multipliers = std::vector<float>(out, 1.0F)},
+                    .quantizes = {}};
     const std::vector<std::int32_t> bias(out, 0);
     runtime_detail::pack_quads(packed, runtime_detail::find_runs(packed.geometry),
                                {.codes = weights, .inputs = in, .outputs = out}, bias, 16);
@@ -90,6 +95,33 @@ TEST(QuadListProperty, ListedWeightsAddUpToTheLayersAndNoPairCanSaturate) {
       for (const auto& [place, weight] : total) EXPECT_EQ(weight, linear.weight(place.first, place.second));
     }
   }
+}
+
+TEST(QuadListProperty, WideBlocksHoldTheSameWeights) {
+  std::size_t wide_blocks = 0;
+  for (std::uint64_t seed = 0; seed < 100 && !HasFailure(); ++seed) {
+    Draws draws(seed);
+    const PackedLinear linear = random_linear(draws, seed % 2 == 0);
+    const QuadListConv lists = list_quads(linear.pack(), QuadSums::in_16_bits_or_wide);
+    std::map<std::pair<std::size_t, std::size_t>, int> total;
+    for_each_quad(lists.groups[0], [&](const QuadBlock& block, std::size_t offset, const std::int8_t* weights) {
+      wide_blocks += block.is_wide ? 1 : 0;
+      for (std::size_t output = 0; output < 8 * block.vectors; ++output)
+        for (std::size_t i = 0; i < (block.is_wide ? 2U : 4U); ++i) {
+          std::int16_t wide = 0;
+          std::memcpy(&wide, weights + (output * 2 + i) * sizeof wide, sizeof wide);
+          const std::size_t input = block.is_wide ? offset / sizeof wide + i : offset + i;
+          total[{block.first_output + output, input}] += block.is_wide ? wide : weights[output * 4 + i];
+        }
+    });
+    EXPECT_EQ(lists.has_wide_blocks, std::any_of(lists.groups[0].blocks.begin(), lists.groups[0].blocks.end(),
+                                                 [](const QuadBlock& block) { return block.is_wide; }));
+    for (std::size_t output = 0; output < static_cast<std::size_t>(linear.outputs); ++output)
+      for (std::size_t input = 0; input < static_cast<std::size_t>(linear.inputs); ++input)
+        EXPECT_EQ((total[{output, input}]), linear.weight(output, input)) << "seed " << seed;
+    for (const auto& [place, weight] : total) EXPECT_EQ(weight, linear.weight(place.first, place.second));
+  }
+  EXPECT_GT(wide_blocks, 0U);
 }
 
 TEST(QuadList, LeavesOutQuadsOfZerosAndSplitsOnlyWhatCouldSaturate) {
