@@ -57,11 +57,15 @@ std::size_t scratch_bytes(const Packed& packed) {
 template <Convolve convolve>
 void run_conv(const Packed& packed, const Operands& operands) {
   const auto& lists = std::get<QuadListConv>(packed);
-  auto* wide_input = as<std::int16_t>(operands.scratch + wide_input_offset(lists));
   for_each_group(lists.conv, operands, [&](const QuadTask& task, std::size_t group) {
-    if (lists.has_wide_blocks && group == 0)
-      avx2::widen_codes({.input = task.input, .output = wide_input, .count = readable_bytes(lists.conv)});
-    convolve(list_task(task, lists.groups[group], wide_input + group * lists.conv.geometry.channels_per_group()));
+    const std::int16_t* wide_input = nullptr;
+    if (lists.has_wide_blocks) {
+      auto* wide_sample = as<std::int16_t>(operands.scratch + wide_input_offset(lists));
+      if (group == 0)
+        avx2::widen_codes({.input = task.input, .output = wide_sample, .count = readable_bytes(lists.conv)});
+      wide_input = wide_sample + group * lists.conv.geometry.channels_per_group();
+    }
+    convolve(list_task(task, lists.groups[group], wide_input));
   });
 }
 

@@ -86,7 +86,7 @@ template <std::size_t pooled, bool adds, std::size_t positions, std::size_t vect
   }
 }
 
-/// The same for any sums, and for float outputs; without pooling.
+/// The same for any sums, and for float outputs; without pooling. `Dot` only keeps it private to one file.
 template <typename Dot>
 void finish(const QuadTask& task, const QuadBlock& block, const Place& place, std::size_t results, const Sums& sums) {
   const EpilogueTask& e = task.epilogue;
