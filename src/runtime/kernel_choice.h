@@ -16,8 +16,9 @@ struct KernelChoices {
 };
 
 /// Chooses both for a verified graph. With AVX2 all codes lie channels last. With AVX-512, a convolution of codes runs
-/// dense, channels last, or sparse, planar; values between layers that keep a layout share theirs. The assignment with the least estimated time of the whole
-/// graph, changes of layout included, is looked for from all dense and from all sparse; all dense wins a tie.
+/// dense, channels last, or sparse, planar; values between layers that keep a layout share theirs. The assignment with
+/// the least estimated time of the whole graph, changes of layout included, is looked for from all dense and from all
+/// sparse; all dense wins a tie.
 [[nodiscard]] KernelChoices choose_kernels(const Graph& graph, Isa isa, SparseKernels sparse,
                                            const CostCoefficients& cost = {});
 

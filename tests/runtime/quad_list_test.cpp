@@ -80,13 +80,12 @@ TEST(QuadListProperty, ListedWeightsAddUpToTheLayersAndNoPairCanSaturate) {
       for_each_quad(lists.groups[0], [&](const QuadBlock& block, std::size_t offset, const std::int8_t* weights) {
         for (std::size_t output = 0; output < 8 * block.vectors; ++output)
           for (std::size_t byte = 0; byte < 4; byte += 2) {
-            const int first = weights[output * 4 + byte];
-            const int second = weights[output * 4 + byte + 1];
-            total[{block.first_output + output, offset + byte}] += first;
-            total[{block.first_output + output, offset + byte + 1}] += second;
+            const std::int8_t* pair = weights + output * 4 + byte;
+            total[{block.first_output + output, offset + byte}] += pair[0];
+            total[{block.first_output + output, offset + byte + 1}] += pair[1];
             if (sums == QuadSums::in_32_bits) continue;
-            EXPECT_LE(255 * (std::max(first, 0) + std::max(second, 0)), 32767) << first << " " << second;
-            EXPECT_GE(255 * (std::min(first, 0) + std::min(second, 0)), -32768) << first << " " << second;
+            EXPECT_LE(255 * (std::max<int>(pair[0], 0) + std::max<int>(pair[1], 0)), 32767);
+            EXPECT_GE(255 * (std::min<int>(pair[0], 0) + std::min<int>(pair[1], 0)), -32768);
           }
       });
       for (std::size_t output = 0; output < static_cast<std::size_t>(linear.outputs); ++output)

@@ -176,6 +176,17 @@ void compute_tile(const QuadTask& task, const QuadBlock& block, const Place& pla
   finish<Dot>(task, block, place, positions, finished);
 }
 
+/// The place `results` behind another.
+[[gnu::always_inline]] static inline Place behind(const QuadTask& task, Place place, std::size_t results) {
+  place.first_result += results;
+  place.column += results;
+  while (place.column >= task.columns) {
+    place.column -= task.columns;
+    ++place.row;
+  }
+  return place;
+}
+
 /// Cuts the windows into tiles as large as registers allow, then smaller ones, of whole results each.
 template <typename Dot, std::size_t vectors>
 void compute_block(const QuadTask& task, const QuadBlock& block, const std::uint32_t* offsets,
@@ -185,31 +196,21 @@ void compute_block(const QuadTask& task, const QuadBlock& block, const std::uint
   const std::size_t pooled = task.pool_rows * task.pool_columns;
   const std::size_t results_of_largest = largest / pooled;
   const bool largest_is_whole = results_of_largest * pooled == largest;
-  std::size_t left = task.rows * task.columns;
-  Place place;
-  const auto take = [&](std::size_t results) {
-    left -= results;
-    place.first_result += results;
-    place.column += results;
-    while (place.column >= task.columns) {
-      place.column -= task.columns;
-      ++place.row;
-    }
-  };
-  while (left > 0) {
-    const std::size_t positions = left * pooled;
+  const std::size_t results = task.rows * task.columns;
+  for (Place place; place.first_result < results;) {
+    const std::size_t positions = (results - place.first_result) * pooled;
     if (positions >= largest && largest_is_whole) {
       compute_tile<Dot, largest, vectors>(task, block, place, offsets, weights);
-      take(results_of_largest);
+      place = behind(task, place, results_of_largest);
     } else if (positions >= 4) {
       compute_tile<Dot, 4, vectors>(task, block, place, offsets, weights);
-      take(pooled == 1 ? 4 : pooled == 2 ? 2 : 1);
+      place = behind(task, place, pooled == 1 ? 4 : pooled == 2 ? 2 : 1);
     } else if (positions >= 2) {
       compute_tile<Dot, 2, vectors>(task, block, place, offsets, weights);
-      take(pooled == 1 ? 2 : 1);
+      place = behind(task, place, pooled == 1 ? 2 : 1);
     } else {
       compute_tile<Dot, 1, vectors>(task, block, place, offsets, weights);
-      take(1);
+      place = behind(task, place, 1);
     }
   }
 }

@@ -38,13 +38,11 @@ BlockWeights split_off_excess(BlockWeights& weights) {
   constexpr int largest_pair = 32767 / 255;
   BlockWeights excess{};
   for (std::size_t i = 0; i < weights.size(); i += 2) {
-    const int first = weights[i];
-    const int second = weights[i + 1];
-    if ((first > 0) != (second > 0)) continue;
-    const int sum = first + second;
+    if ((weights[i] > 0) != (weights[i + 1] > 0)) continue;
+    const int sum = weights[i] + weights[i + 1];
     const int taken = sum - std::clamp(sum, -largest_pair, largest_pair);
     excess[i] = static_cast<std::int8_t>(taken);
-    weights[i] = static_cast<std::int8_t>(first - taken);
+    weights[i] = static_cast<std::int8_t>(weights[i] - taken);
   }
   return excess;
 }
@@ -78,7 +76,8 @@ std::vector<Listed> split(const std::vector<Listed>& quads) {
 // A wide quad is half of one of 8-bit weights: two 16-bit ones for each output, which read two 16-bit codes.
 BlockWeights wide_half(const BlockWeights& weights, std::size_t half) {
   std::array<std::int16_t, list_block_outputs * quad / 2> wide;
-  for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = weights[i / 2 * quad + half * 2 + i % 2];
+  for (std::size_t output = 0; output < list_block_outputs; ++output)
+    std::copy_n(weights.data() + output * quad + half * 2, 2, wide.data() + output * 2);
   return std::bit_cast<BlockWeights>(wide);
 }
 
