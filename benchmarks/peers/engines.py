@@ -41,16 +41,16 @@ class Factory:
     def build(self, name, samples, threads):
         """The engine of that name for these samples, or None where there is none for so many threads."""
         if name in PODAQ_FILES:
-            return self.build_podaq(name, samples) if threads == 1 else None
+            return self.build_podaq(name, samples, threads)
         if name == "libtorch_float":
             return self.libtorch_peer and build_libtorch(self.libtorch_peer, self.path, self.network, samples, threads)
         model = self.onnx_int8 if name.endswith("_int8") else self.onnx_float
         build = build_onnxruntime if name.startswith("onnxruntime") else build_openvino
         return build(name, networks.with_batch(model, len(samples)), samples, threads)
 
-    def build_podaq(self, name, samples):
+    def build_podaq(self, name, samples, threads):
         model = podaq.Model(self.libpodaq, f"{self.path}_{PODAQ_FILES[name]}.podaq")
-        results, run = podaq.Runner(model, max_batch=len(samples)).prepare(samples)
+        results, run = podaq.Runner(model, max_batch=len(samples), threads=threads).prepare(samples)
         return Engine(name, run, lambda: results, (model.instruction_set,))
 
 

@@ -22,7 +22,7 @@ class Library:
                 ("version", c_char_p), ("last_error", c_char_p), ("model_load", c_int, c_char_p, c_void_p),
                 ("model_free", None, c_void_p), ("model_input", c_int, c_void_p, c_size_t, c_void_p),
                 ("model_output", c_int, c_void_p, c_size_t, c_void_p), ("model_instruction_set", c_char_p, c_void_p),
-                ("runner_create", c_int, c_void_p, c_size_t, c_void_p), ("runner_free", None, c_void_p),
+                ("runner_create", c_int, c_void_p, c_size_t, c_size_t, c_void_p), ("runner_free", None, c_void_p),
                 ("run", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t)):
             function = getattr(self.c, "podaq_" + name)
             function.restype, function.argtypes = result, arguments
@@ -52,9 +52,9 @@ class Model:
 
 
 class Runner:
-    def __init__(self, model, max_batch):
+    def __init__(self, model, max_batch, threads=1):
         self.model, self.library, self.handle = model, model.library, c_void_p()
-        self.library.check(self.library.c.podaq_runner_create(model.handle, max_batch, byref(self.handle)))
+        self.library.check(self.library.c.podaq_runner_create(model.handle, max_batch, threads, byref(self.handle)))
 
     def __del__(self):
         self.library.c.podaq_runner_free(self.handle)

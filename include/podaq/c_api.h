@@ -5,7 +5,7 @@
 //
 //   podaq_model* model = NULL;
 //   podaq_runner* runner = NULL;
-//   if (podaq_model_load("net.podaq", &model) || podaq_runner_create(model, 64, &runner) ||
+//   if (podaq_model_load("net.podaq", &model) || podaq_runner_create(model, 64, 1, &runner) ||
 //       podaq_run(runner, frame, frame_count, logits, logits_count))
 //     fprintf(stderr, "%s\n", podaq_last_error());
 //   podaq_runner_free(runner);
@@ -99,8 +99,9 @@ podaq_status podaq_model_output(const podaq_model* model, size_t index, podaq_po
 const char* podaq_model_instruction_set(const podaq_model* model);
 
 /// Plans and allocates all memory for runs and stores a runner that the caller frees. On failure, stores null.
-/// @param max_batch  1 to 65536: the batch that scratch memory is planned for; larger ones run in slices.
-podaq_status podaq_runner_create(const podaq_model* model, size_t max_batch, podaq_runner** runner);
+/// @param max_batch  1 to 65536: the largest batch that memory is planned for; larger ones run in slices.
+/// @param threads    1 to 1024: threads that share a batch, the caller's among them; used where a batch gains by it.
+podaq_status podaq_runner_create(const podaq_model* model, size_t max_batch, size_t threads, podaq_runner** runner);
 
 /// Frees a runner; null is allowed.
 void podaq_runner_free(podaq_runner* runner);

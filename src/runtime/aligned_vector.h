@@ -4,28 +4,31 @@
 #include <new>
 #include <vector>
 
+#include "runtime/aligned_memory.h"
+
 namespace podaq::runtime_detail {
 
-/// Allocates at 64-byte boundaries, so that a vector register's worth of elements never straddles a cache line.
+/// Gives standard containers the memory of allocate_aligned.
 template <typename Element>
-struct CacheLineAllocator {
+struct AlignedAllocator {
   using value_type = Element;
-  static constexpr std::align_val_t alignment{64};
 
-  CacheLineAllocator() = default;
+  AlignedAllocator() = default;
   template <typename Other>
-  CacheLineAllocator(const CacheLineAllocator<Other>&) {}
+  AlignedAllocator(const AlignedAllocator<Other>&) {}
 
   Element* allocate(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / 2 / sizeof(Element)) throw std::bad_alloc();
-    return static_cast<Element*>(::operator new(count * sizeof(Element), alignment));
+    void* memory = allocate_aligned(count * sizeof(Element));
+    if (memory == nullptr) throw std::bad_alloc();
+    return static_cast<Element*>(memory);
   }
-  void deallocate(Element* elements, std::size_t) { ::operator delete(elements, alignment); }
+  void deallocate(Element* elements, std::size_t count) { free_aligned(elements, count * sizeof(Element)); }
 
-  friend bool operator==(const CacheLineAllocator&, const CacheLineAllocator&) { return true; }
+  friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) { return true; }
 };
 
 template <typename Element>
-using AlignedVector = std::vector<Element, CacheLineAllocator<Element>>;
+using AlignedVector = std::vector<Element, AlignedAllocator<Element>>;
 
 }  // namespace podaq::runtime_detail

@@ -22,8 +22,8 @@ std::size_t padded_bytes(std::size_t sample_bytes, std::size_t max_batch) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(sample_bytes, max_batch, &bytes) || bytes > largest_arena)
     throw Error(ErrorCode::invalid_argument,
-                concat("max_batch ", max_batch, " of a value of ", sample_bytes,
-                       " bytes per sample needs more memory than can be addressed; lower max_batch"));
+                concat("running ", max_batch, " sample(s) at a time, with a value of ", sample_bytes,
+                       " bytes each, needs more memory than can be addressed"));
   return (bytes + over_read_bytes + alignment - 1) / alignment * alignment;
 }
 
@@ -46,6 +46,20 @@ std::size_t first_fit(const std::vector<Block>& in_use, std::size_t bytes) {
   return offset;
 }
 
+// The block of an input that the node, the last to read it, may replace by its output; null where there is none.
+Block* block_to_take_over(const Plan& plan, std::size_t node, const std::vector<std::size_t>& last,
+                          const ArenaLayout& layout, std::vector<Block>& in_use) {
+  const PlanNode& n = plan.nodes[node];
+  if (n.kernel->runs_in_place == nullptr || !n.kernel->runs_in_place(n.packed)) return nullptr;
+  for (const ValueId input : n.inputs) {
+    const bool is_free = layout.offsets[input] != ArenaLayout::external && last[input] == node;
+    if (!is_free || plan.values[input].sample_bytes != plan.values[n.output].sample_bytes) continue;
+    return &*std::find_if(in_use.begin(), in_use.end(),
+                          [&](const Block& block) { return block.offset == layout.offsets[input]; });
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 ArenaLayout plan_arena(const Plan& plan, std::size_t max_batch) {
@@ -57,6 +71,11 @@ ArenaLayout plan_arena(const Plan& plan, std::size_t max_batch) {
     std::erase_if(in_use, [&](const Block& block) { return block.last_reader < node; });
     const ValueId output = plan.nodes[node].output;
     if (std::find(plan.output_values.begin(), plan.output_values.end(), output) != plan.output_values.end()) continue;
+    if (Block* const block = block_to_take_over(plan, node, last, layout, in_use)) {
+      layout.offsets[output] = block->offset;
+      block->last_reader = last[output];
+      continue;
+    }
     const std::size_t bytes = padded_bytes(plan.values[output].sample_bytes, max_batch);
     const Block block{.offset = first_fit(in_use, bytes), .bytes = bytes, .last_reader = last[output]};
     layout.offsets[output] = block.offset;

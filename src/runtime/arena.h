@@ -17,7 +17,8 @@ struct ArenaLayout {
 };
 
 /// Gives each value a place for the time from the node that computes it to the last that reads it, first fit, all at
-/// 64-byte boundaries. Throws Error(invalid_argument) where the sizes overflow.
+/// 64-byte boundaries. A node that can run in place takes over the place of an input that nobody reads afterwards.
+/// Throws Error(invalid_argument) where the sizes overflow.
 [[nodiscard]] ArenaLayout plan_arena(const Plan& plan, std::size_t max_batch);
 
 }  // namespace podaq::runtime_detail

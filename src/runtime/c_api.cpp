@@ -175,14 +175,16 @@ const char* podaq_model_instruction_set(const podaq_model* model) {
   return model == nullptr ? nullptr : podaq::name_of(model->model.isa()).data();
 }
 
-podaq_status podaq_runner_create(const podaq_model* model, size_t max_batch, podaq_runner** runner) {
+podaq_status podaq_runner_create(const podaq_model* model, size_t max_batch, size_t threads, podaq_runner** runner) {
   constexpr std::string_view function = "podaq_runner_create";
   return podaq::guarded([&] {
     podaq::require(runner, function, "runner");
     *runner = nullptr;
     podaq::require(model, function, "model");
     auto created = std::make_unique<podaq_runner>(
-        podaq_runner{.runner = podaq::Runner(model->model, {.max_batch = max_batch}), .inputs = {}, .outputs = {}});
+        podaq_runner{.runner = podaq::Runner(model->model, {.max_batch = max_batch, .threads = threads}),
+                     .inputs = {},
+                     .outputs = {}});
     // The names are those of the runner's own share of the model.
     for (const podaq::Port& port : created->runner.model().inputs()) created->inputs.push_back({port.name, {}});
     for (const podaq::Port& port : created->runner.model().outputs()) created->outputs.push_back({port.name, {}});

@@ -52,6 +52,7 @@ struct Kernel {
   Packed (*prepare)(const NodeView&) = nullptr;           ///< Packs weights and everything else that is constant.
   void (*run)(const Packed&, const Operands&) = nullptr;  ///< Computes a batch; allocates nothing.
   std::size_t (*scratch_bytes)(const Packed&) = nullptr;  ///< Scratch memory that `run` needs; null: none.
+  bool (*runs_in_place)(const Packed&) = nullptr;  ///< Whether the output may lie where an input does; null: never.
   /// Makes a packed node also compute the one that alone reads its output; false where it cannot. Null: never.
   bool (*absorb_reader)(Packed&, const NodeView& reader) = nullptr;
   /// Likewise the node that computes its first input, which nobody else reads.
@@ -60,6 +61,11 @@ struct Kernel {
 
 /// Readable bytes behind every value and scratch area, so that vector loads may run past the end of a row.
 inline constexpr std::size_t over_read_bytes = 64;
+
+/// For kernels that compute each element from the elements at the same place: they always run in place.
+[[nodiscard]] inline bool is_elementwise(const Packed&) {
+  return true;
+}
 
 /// The kernels of an op, most specialised first, the reference last.
 [[nodiscard]] std::span<const Kernel* const> kernels_of(const Op& op);

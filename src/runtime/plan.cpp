@@ -19,6 +19,13 @@ std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& value
   return ports;
 }
 
+std::size_t macs_of(const Graph& graph, const Node& node) {
+  if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) return 0;
+  const Shape& weight = tensor_at(graph, node.tensors[0]).shape;
+  const std::size_t outputs = sample_size(graph.values[node.output].shape);
+  return static_cast<std::size_t>(element_count(weight) / weight[0]) * outputs;
+}
+
 }  // namespace
 
 Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
@@ -49,6 +56,8 @@ Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
     plan.choices.push_back(
         {.node = node.name, .op = std::string(podaq::name_of(node.op)), .kernel = std::string(kernel.name)});
   }
+  for (const auto& [name, tensor] : graph.tensors) plan.weight_bytes += tensor.bytes.size();
+  for (const Node& node : graph.nodes) plan.macs += macs_of(graph, node);
   absorb_neighbours(plan, graph, choices.layouts);
   for (const PlanNode& node : plan.nodes)
     if (node.kernel->scratch_bytes != nullptr)

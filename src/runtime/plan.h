@@ -34,6 +34,8 @@ struct Plan {
   std::vector<PlanNode> nodes;
   std::vector<KernelChoice> choices;  ///< One per node of the graph, those included that others absorbed.
   std::size_t scratch_bytes = 0;      ///< The most that any kernel needs.
+  std::size_t weight_bytes = 0;       ///< Of all constants of the graph.
+  std::size_t macs = 0;               ///< Multiply-accumulates per sample, zero weights included.
 };
 
 /// Verifies `graph`, then chooses and packs a kernel for each node.

@@ -1,36 +1,32 @@
 #include "podaq/runtime/runner.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
-#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
-#include "runtime/arena.h"
+#include "runtime/plan_runner.h"
+#include "runtime/slices.h"
+#include "runtime/worker_pool.h"
 
 namespace podaq {
 
 namespace {
 
-using runtime_detail::ArenaLayout;
+using runtime_detail::choose_slice;
+using runtime_detail::choose_workers;
 using runtime_detail::Plan;
-using runtime_detail::PlanNode;
+using runtime_detail::PlanRunner;
+using runtime_detail::WorkerPool;
 
 constexpr std::size_t largest_max_batch = 65536;
 
-using Memory = std::unique_ptr<std::byte[], void (*)(std::byte*)>;
-
-Memory allocate_arena(std::size_t bytes, std::size_t max_batch) {
-  constexpr std::align_val_t cache_line{64};
-  void* memory = ::operator new(bytes, cache_line, std::nothrow);
-  if (memory == nullptr)
-    throw Error(ErrorCode::invalid_argument, concat("max_batch ", max_batch, " needs ", bytes,
-                                                    " bytes of scratch memory, more than there are; lower max_batch"));
-  return {static_cast<std::byte*>(memory), [](std::byte* block) { ::operator delete(block, cache_line); }};
-}
+constexpr std::size_t most_threads = 1024;
 
 [[noreturn]] void refuse(std::string_view kind, std::string_view name, std::string_view problem) {
   throw Error(ErrorCode::invalid_argument, concat(kind, " '", name, "' ", problem));
@@ -55,36 +51,27 @@ void place_by_name(std::string_view kind, const std::vector<Port>& ports, std::s
 
 struct Runner::State {
   Model model;
-  std::size_t max_batch;
-  Memory arena{nullptr, [](std::byte*) {}};
-  std::byte* scratch = nullptr;
+  std::size_t slice = 1;                       ///< Samples that run through the network together.
+  std::vector<PlanRunner> runners;             ///< One per thread.
+  std::optional<WorkerPool> pool;              ///< With more than one thread.
   std::vector<std::span<const float>> inputs;  ///< In the model's order; an input not given yet has no data.
   std::vector<std::span<float>> outputs;
-  std::vector<std::byte*> written;         ///< By ValueId; the model's outputs move with each slice.
-  std::vector<const std::byte*> read;      ///< By ValueId; the model's inputs and outputs likewise.
-  std::vector<const std::byte*> operands;  ///< The inputs of the node that runs.
 
-  State(Model shared, std::size_t batch);
+  State(Model shared, const RunnerOptions& options);
   [[nodiscard]] const Plan& plan() const { return *model.plan_; }
   void run_all();
   [[nodiscard]] std::size_t check_sizes() const;
   void check_overlaps() const;
-  void run_slice(std::size_t first, std::size_t batch);
+  void run_in_parallel(std::size_t batch, std::size_t workers);
 };
 
-Runner::State::State(Model shared, std::size_t batch) : model(std::move(shared)), max_batch(batch) {
-  const ArenaLayout layout = runtime_detail::plan_arena(plan(), max_batch);
-  arena = allocate_arena(layout.bytes, max_batch);
-  scratch = arena.get() + layout.scratch_offset;
-  written.resize(plan().values.size(), nullptr);
-  for (std::size_t value = 0; value < written.size(); ++value)
-    if (layout.offsets[value] != ArenaLayout::external) written[value] = arena.get() + layout.offsets[value];
-  read.assign(written.begin(), written.end());
+Runner::State::State(Model shared, const RunnerOptions& options) : model(std::move(shared)) {
+  slice = choose_slice(plan(), options.max_batch, runtime_detail::second_level_cache_bytes());
+  const std::size_t threads = std::min(options.threads, options.max_batch);
+  for (std::size_t thread = 0; thread < threads; ++thread) runners.emplace_back(plan(), slice);
+  if (threads > 1) pool.emplace(threads - 1);
   inputs.resize(plan().inputs.size());
   outputs.resize(plan().outputs.size());
-  std::size_t most_inputs = 0;
-  for (const PlanNode& node : plan().nodes) most_inputs = std::max(most_inputs, node.inputs.size());
-  operands.resize(most_inputs);
 }
 
 // The batch that all buffers agree on.
@@ -122,35 +109,43 @@ void Runner::State::check_overlaps() const {
   }
 }
 
-void Runner::State::run_slice(std::size_t first, std::size_t batch) {
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    read[plan().input_values[i]] =
-        reinterpret_cast<const std::byte*>(inputs[i].data() + first * plan().inputs[i].size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const ValueId value = plan().output_values[i];
-    written[value] = reinterpret_cast<std::byte*>(outputs[i].data() + first * plan().outputs[i].size());
-    read[value] = written[value];
-  }
-  for (const PlanNode& node : plan().nodes) {
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) operands[i] = read[node.inputs[i]];
-    node.kernel->run(node.packed, {.inputs = std::span(operands).first(node.inputs.size()),
-                                   .output = written[node.output],
-                                   .scratch = scratch,
-                                   .batch = batch});
-  }
+// Slices are handed out one by one, so that a thread that is held up takes fewer.
+void Runner::State::run_in_parallel(std::size_t batch, std::size_t workers) {
+  struct Shared {
+    State& state;
+    std::size_t batch, slice, workers;
+    std::atomic<std::size_t> next = 0;
+  };
+  Shared shared{*this, batch, std::min(slice, (batch + workers - 1) / workers), workers};
+  pool->run(
+      [](void* context, std::size_t worker) {
+        Shared& work = *static_cast<Shared*>(context);
+        if (worker >= work.workers) return;
+        for (std::size_t first = work.next.fetch_add(work.slice, std::memory_order_relaxed); first < work.batch;
+             first = work.next.fetch_add(work.slice, std::memory_order_relaxed))
+          work.state.runners[worker].run(work.state.inputs, work.state.outputs, first,
+                                         std::min(work.slice, work.batch - first));
+      },
+      &shared);
 }
 
 void Runner::State::run_all() {
   const std::size_t batch = check_sizes();
   check_overlaps();
-  for (std::size_t first = 0; first < batch; first += max_batch) run_slice(first, std::min(max_batch, batch - first));
+  const std::size_t workers = choose_workers(plan(), batch, runners.size());
+  if (workers > 1) return run_in_parallel(batch, workers);
+  for (std::size_t first = 0; first < batch; first += slice)
+    runners[0].run(inputs, outputs, first, std::min(slice, batch - first));
 }
 
 Runner::Runner(Model model, RunnerOptions options) {
   if (options.max_batch < 1 || options.max_batch > largest_max_batch)
     throw Error(ErrorCode::invalid_argument,
                 concat("RunnerOptions.max_batch is ", options.max_batch, "; it must be 1 to ", largest_max_batch));
-  state_ = std::make_unique<State>(std::move(model), options.max_batch);
+  if (options.threads < 1 || options.threads > most_threads)
+    throw Error(ErrorCode::invalid_argument,
+                concat("RunnerOptions.threads is ", options.threads, "; it must be 1 to ", most_threads));
+  state_ = std::make_unique<State>(std::move(model), options);
 }
 
 Runner::Runner(Runner&&) noexcept = default;

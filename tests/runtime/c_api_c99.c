@@ -12,7 +12,7 @@ int run_in_c99(const void* bytes, unsigned long size, const float* input, float*
     failed_line = __LINE__;
   else if (podaq_model_input(model, 0, &port) != podaq_status_ok || port.rank != 1 || port.dims[0] != 2)
     failed_line = __LINE__;
-  else if (podaq_runner_create(model, 2, &runner) != podaq_status_ok)
+  else if (podaq_runner_create(model, 2, 1, &runner) != podaq_status_ok)
     failed_line = __LINE__;
   else if (podaq_run(runner, input, 4, output, 4) != podaq_status_ok)
     failed_line = __LINE__;

@@ -48,7 +48,7 @@ Model load(const Graph& graph) {
 
 Runner runner_of(const Model& model, std::size_t max_batch) {
   podaq_runner* runner = nullptr;
-  EXPECT_EQ(podaq_runner_create(model.get(), max_batch, &runner), podaq_status_ok) << podaq_last_error();
+  EXPECT_EQ(podaq_runner_create(model.get(), max_batch, 1, &runner), podaq_status_ok) << podaq_last_error();
   return {runner, podaq_runner_free};
 }
 
@@ -158,9 +158,9 @@ TEST(CApi, NullIsRefusedByName) {
   EXPECT_EQ(podaq_model_instruction_set(nullptr), nullptr);
   expect_refused(podaq_model_input(nullptr, 0, &port), podaq_status_invalid_argument, "'model' is null");
   expect_refused(podaq_model_output(model.get(), 0, nullptr), podaq_status_invalid_argument, "'port' is null");
-  expect_refused(podaq_runner_create(nullptr, 1, &created), podaq_status_invalid_argument, "'model' is null");
+  expect_refused(podaq_runner_create(nullptr, 1, 1, &created), podaq_status_invalid_argument, "'model' is null");
   EXPECT_EQ(created, nullptr);
-  expect_refused(podaq_runner_create(model.get(), 1, nullptr), podaq_status_invalid_argument, "'runner' is null");
+  expect_refused(podaq_runner_create(model.get(), 1, 1, nullptr), podaq_status_invalid_argument, "'runner' is null");
   expect_refused(podaq_run(nullptr, numbers.data(), 2, results.data(), 2), podaq_status_invalid_argument,
                  "'runner' is null");
   expect_refused(podaq_run(runner.get(), nullptr, 2, results.data(), 2), podaq_status_invalid_argument, "'input'");
@@ -183,8 +183,9 @@ TEST(CApi, WrongNumbersAreRefused) {
   const std::array<float, 3> numbers{};
   std::array<float, 3> results{};
   expect_refused(podaq_model_input(model.get(), 2, &port), podaq_status_invalid_argument, "index 2 of 2");
-  expect_refused(podaq_runner_create(model.get(), 0, &created), podaq_status_invalid_argument, "max_batch is 0");
-  expect_refused(podaq_runner_create(model.get(), std::numeric_limits<std::size_t>::max(), &created),
+  expect_refused(podaq_runner_create(model.get(), 0, 1, &created), podaq_status_invalid_argument, "max_batch is 0");
+  expect_refused(podaq_runner_create(model.get(), 1, 0, &created), podaq_status_invalid_argument, "threads is 0");
+  expect_refused(podaq_runner_create(model.get(), std::numeric_limits<std::size_t>::max(), 1, &created),
                  podaq_status_invalid_argument, "max_batch");
   expect_refused(podaq_run(runner.get(), numbers.data(), 3, results.data(), 3), podaq_status_invalid_argument,
                  "2 inputs");

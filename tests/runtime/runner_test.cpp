@@ -9,6 +9,7 @@
 #include "podaq/core/error.h"
 #include "podaq/graph/verify.h"
 #include "runtime/allocation_count.h"
+#include "runtime/layers.h"
 #include "runtime/support.h"
 
 namespace podaq::test {
@@ -90,19 +91,8 @@ TEST(Runner, MaxBatchIsCheckedBeforeAnyWork) {
   const Model model(two_ports());
   expect_error([&] { Runner(model, {.max_batch = 0}); }, "max_batch is 0; it must be 1 to 65536");
   expect_error([&] { Runner(model, {.max_batch = 65537}); }, "max_batch is 65537");
-}
-
-TEST(Runner, AnArenaThatCannotBeHadIsAnErrorThatNamesMaxBatch) {
-  Graph graph;
-  const ValueId input = add_value(graph, "input", {std::int64_t{1} << 30});
-  const ValueId middle = add_value(graph, "middle", {std::int64_t{1} << 30});
-  const ValueId output = add_value(graph, "output", {std::int64_t{1} << 30});
-  graph.inputs = {input};
-  graph.outputs = {output};
-  graph.nodes = {{.op = Affine{}, .name = "first", .inputs = {input}, .tensors = {}, .output = middle},
-                 {.op = Affine{}, .name = "second", .inputs = {middle}, .tensors = {}, .output = output}};
-  const Model model(graph);
-  expect_error([&] { Runner(model, {.max_batch = 65536}); }, "lower max_batch");
+  expect_error([&] { Runner(model, {.threads = 0}); }, "threads is 0; it must be 1 to 1024");
+  expect_error([&] { Runner(model, {.threads = 1025}); }, "threads is 1025");
 }
 
 TEST(Runner, ABatchOfNothingDoesNothing) {
@@ -159,6 +149,51 @@ TEST(Runner, EightThreadsShareOneModel) {
     }
     for (const auto& result : results) EXPECT_TRUE(same_bits(result, expected)) << "seed " << seed;
   }
+}
+
+// 9.4 million multiply-accumulates a sample: enough for threads to be woken.
+Graph convolution_of_some_size() {
+  Draws draws(5);
+  std::vector<std::int8_t> weights(std::size_t{32} * 32 * 9);
+  for (auto& weight : weights) weight = static_cast<std::int8_t>(draws.integer(-127, 127));
+  const QParams codes{.scale = 0.02F, .zero_point = 128, .lowest = 0, .highest = 255};
+  return graph_of(CodeLayer{.input = {32, 32, 32},
+                            .op = conv_of({.spatial = 2, .pad = 1}),
+                            .weight_shape = {32, 32, 3, 3},
+                            .weights = weights,
+                            .bias = {},
+                            .weight_scales = {0.001F},
+                            .input_qparams = codes,
+                            .output_qparams = codes});
+}
+
+TEST(Runner, ThreadsThatShareABatchGiveTheSameBits) {
+  const Model model(convolution_of_some_size());
+  for (const std::size_t batch : {1, 2, 3, 5, 13}) {
+    Draws draws(batch);
+    const auto inputs = random_inputs(model, batch, draws);
+    const std::vector<float> expected = run_model(model, inputs, batch, 1);
+    for (const std::size_t threads : {2, 3, 8}) {
+      Runner runner(model, {.max_batch = 13, .threads = threads});
+      std::vector<float> output(expected.size());
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        std::fill(output.begin(), output.end(), 0.0F);
+        runner.run(inputs[0], output);
+        ASSERT_TRUE(same_bits(output, expected)) << batch << " samples, " << threads << " threads, run " << repeat;
+      }
+    }
+  }
+}
+
+TEST(Runner, RunningWithThreadsAllocatesNothing) {
+  const Model model(convolution_of_some_size());
+  Draws draws(1);
+  const auto inputs = random_inputs(model, 9, draws);
+  std::vector<float> output(9 * model.outputs()[0].size());
+  Runner runner(model, {.max_batch = 4, .threads = 3});
+  const std::size_t before = allocation_count();
+  for (int repeat = 0; repeat < 5; ++repeat) runner.run(inputs[0], output);
+  EXPECT_EQ(allocation_count(), before);
 }
 
 TEST(Runner, AModelOutlivesTheGraphAndTheModelItWasCopiedFrom) {

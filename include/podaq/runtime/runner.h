@@ -11,13 +11,18 @@ namespace podaq {
 
 /// How a runner is set up.
 struct RunnerOptions {
-  std::size_t max_batch = 1;  ///< 1 to 65536: the batch that scratch memory is planned for; larger ones run in slices.
+  std::size_t max_batch = 1;  ///< 1 to 65536: the largest batch that memory is planned for. Batches run in slices that
+                              ///< suit the CPU's caches, larger ones too.
+  std::size_t threads = 1;    ///< 1 to 1024: threads that share a batch, the caller's among them; used where a batch is
+                              ///< large enough to gain. Their memory is planned for at most max_batch of them.
 };
 
-/// Runs a model. Holds the scratch memory, so each thread has its own; nothing is allocated after construction.
+/// Runs a model. Holds the scratch memory and, where it has more than one, the threads; so each of the program's
+/// threads has a runner of its own. Nothing is allocated after construction.
 class Runner {
  public:
-  /// Plans and allocates all memory. Throws Error(invalid_argument) for an option outside its range.
+  /// Plans and allocates all memory. Throws Error(invalid_argument) for an option outside its range, std::system_error
+  /// where a thread cannot be started.
   explicit Runner(Model model, RunnerOptions options = {});
   Runner(Runner&&) noexcept;
   Runner& operator=(Runner&&) noexcept;

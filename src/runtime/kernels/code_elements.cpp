@@ -110,7 +110,8 @@ const Kernel avx2::code_binary = {.name = "avx2_code_binary",
                                   .isa = Isa::avx2,
                                   .accepts = all_codes,
                                   .prepare = prepare_integer_binary,
-                                  .run = run_binary<avx2::combine_codes>};
+                                  .run = run_binary<avx2::combine_codes>,
+                                  .runs_in_place = is_elementwise};
 const Kernel avx2::code_mean_pool = {.name = "avx2_code_mean_pool",
                                      .isa = Isa::avx2,
                                      .accepts = accepts_mean,
@@ -121,14 +122,18 @@ const Kernel avx2::dequantize = {.name = "avx2_dequantize",
                                  .accepts = accepts_dequantize,
                                  .prepare = prepare_dequantize,
                                  .run = run_dequantize<avx2::dequantize_codes>};
-
-const Kernel avx512::code_table = {
-    .name = "avx512_table", .isa = Isa::avx512, .accepts = all_codes, .prepare = prepare_table, .run = run_table};
+const Kernel avx512::code_table = {.name = "avx512_table",
+                                   .isa = Isa::avx512,
+                                   .accepts = all_codes,
+                                   .prepare = prepare_table,
+                                   .run = run_table,
+                                   .runs_in_place = is_elementwise};
 const Kernel avx512::code_binary = {.name = "avx512_code_binary",
                                     .isa = Isa::avx512,
                                     .accepts = all_codes,
                                     .prepare = prepare_integer_binary,
-                                    .run = run_binary<avx512::combine_codes>};
+                                    .run = run_binary<avx512::combine_codes>,
+                                    .runs_in_place = is_elementwise};
 const Kernel avx512::code_mean_pool = {.name = "avx512_code_mean_pool",
                                        .isa = Isa::avx512,
                                        .accepts = accepts_mean,

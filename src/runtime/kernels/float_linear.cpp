@@ -1,8 +1,7 @@
-#include <algorithm>
-
 #include "runtime/kernels/avx2/tasks.h"
 #include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/float_packing.h"
 #include "runtime/kernels/linear_geometry.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/weights.h"
@@ -10,9 +9,6 @@
 namespace podaq::runtime_detail {
 
 namespace {
-
-constexpr std::size_t outputs_multiple = 16;
-constexpr std::size_t block_outputs = 64;
 
 bool accepts(const NodeView& view) {
   return !view.has_codes();
@@ -27,16 +23,8 @@ Packed prepare(const NodeView& view) {
                      .bias = float_bias(view, g.outputs),
                      .adds_input = linear.adds_input,
                      .bounds = float_bounds(linear.clamp)};
-  const std::size_t padded_outputs = (g.outputs + outputs_multiple - 1) / outputs_multiple * outputs_multiple;
-  packed.bias.resize(padded_outputs, 0.0F);
-  packed.weights.assign(padded_outputs * g.inputs, 0.0F);
-  for (std::size_t output = 0; output < g.outputs; ++output) {
-    const std::size_t first_of_block = output / block_outputs * block_outputs;
-    const std::size_t block_width = std::min(block_outputs, padded_outputs - first_of_block);
-    float* block = packed.weights.data() + first_of_block * g.inputs;
-    for (std::size_t i = 0; i < g.inputs; ++i)
-      block[i * block_width + output - first_of_block] = weights[output * g.inputs + i];
-  }
+  packed.bias.resize(padded_float_outputs(g.outputs), 0.0F);
+  append_float_matrix(weights, g.outputs, packed.weights);
   return packed;
 }
 

@@ -106,6 +106,18 @@ struct CodeMaxPoolTask {
   std::size_t rows = 1, columns = 1, row_step = 1, column_step = 1;
 };
 
+/// Maximum over windows of row-major floats. Columns [first_regular, end_regular) have windows of equal size, `stride`
+/// apart.
+struct FloatMaxPoolTask {
+  const float* input = nullptr;
+  float* output = nullptr;
+  std::size_t channels = 1, input_positions = 1, input_width = 1;
+  const WindowSpan* row_spans = nullptr;
+  const WindowSpan* column_spans = nullptr;
+  std::size_t rows = 1, columns = 1, row_step = 1, column_step = 1;
+  std::size_t first_regular = 0, end_regular = 0, stride = 1;
+};
+
 /// Row-major floats to codes; neighbouring channels of the codes lie side by side where `interleaves`.
 struct QuantizeTask {
   const float* input = nullptr;

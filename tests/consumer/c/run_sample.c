@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     return 2;
   }
 
-  failed = podaq_model_load(argv[1], &model) || podaq_runner_create(model, 64, &runner) ||
+  failed = podaq_model_load(argv[1], &model) || podaq_runner_create(model, 64, 1, &runner) ||
            podaq_run(runner, frame, 2, results, 2);
   if (failed) fprintf(stderr, "%s\n", podaq_last_error());
   podaq_runner_free(runner);

@@ -9,6 +9,7 @@ void convolve_quads(const QuadTask& task);
 void convolve_floats(const FloatConvTask& task);
 void multiply_floats(const FloatLinearTask& task);
 void pool_code_maxima(const CodeMaxPoolTask& task);
+void pool_float_maxima(const FloatMaxPoolTask& task);
 void quantize_floats(const QuantizeTask& task);
 void map_codes(const TableTask& task);
 void combine_codes(const CodeBinaryTask& task);

@@ -76,11 +76,15 @@ Packed prepare_rearrange(const NodeView& view) {
                    .keeps_order = view.input_layout() == Layout::planar && view.output_layout() == Layout::planar};
 }
 
+bool keeps_order(const Packed& packed) {
+  return std::get<Rearrange>(packed).keeps_order;
+}
+
 void run_rearrange(const Packed& packed, const Operands& operands) {
   const auto& rearrange = std::get<Rearrange>(packed);
   const std::size_t bytes = rearrange.size * rearrange.element_bytes;
   if (rearrange.keeps_order) {
-    std::memcpy(operands.output, operands.inputs[0], operands.batch * bytes);
+    if (operands.output != operands.inputs[0]) std::memcpy(operands.output, operands.inputs[0], operands.batch * bytes);
     return;
   }
   // Only codes, single bytes, are ever stored with channels last.
@@ -106,7 +110,8 @@ const Kernel rearrange = {.name = "rearrange",
                           .isa = Isa::reference,
                           .accepts = accepts_any,
                           .prepare = prepare_rearrange,
-                          .run = run_rearrange};
+                          .run = run_rearrange,
+                          .runs_in_place = keeps_order};
 
 }  // namespace reference
 

@@ -136,28 +136,36 @@ void replace_codes(const CodeTable& entries, const std::uint8_t* input, std::uin
   for (std::size_t i = 0; i < count; ++i) output[i] = entries[input[i]];
 }
 
-const Kernel table = {
-    .name = "table", .isa = Isa::reference, .accepts = all_codes, .prepare = prepare_table, .run = run_table};
+const Kernel table = {.name = "table",
+                      .isa = Isa::reference,
+                      .accepts = all_codes,
+                      .prepare = prepare_table,
+                      .run = run_table,
+                      .runs_in_place = is_elementwise};
 const Kernel float_unary = {.name = "float_unary",
                             .isa = Isa::reference,
                             .accepts = all_float,
                             .prepare = prepare_float_unary,
-                            .run = run_float_unary};
+                            .run = run_float_unary,
+                            .runs_in_place = is_elementwise};
 const Kernel float_binary = {.name = "float_binary",
                              .isa = Isa::reference,
                              .accepts = all_float,
                              .prepare = prepare_float_binary,
-                             .run = run_float_binary};
+                             .run = run_float_binary,
+                             .runs_in_place = is_elementwise};
 const Kernel integer_binary = {.name = "integer_binary",
                                .isa = Isa::reference,
                                .accepts = all_codes,
                                .prepare = prepare_integer_binary,
-                               .run = run_integer_binary};
+                               .run = run_integer_binary,
+                               .runs_in_place = is_elementwise};
 const Kernel batch_norm = {.name = "batch_norm",
                            .isa = Isa::reference,
                            .accepts = all_float,
                            .prepare = prepare_batch_norm,
-                           .run = run_batch_norm};
+                           .run = run_batch_norm,
+                           .runs_in_place = is_elementwise};
 }  // namespace reference
 
 }  // namespace podaq::runtime_detail
