@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
   for (const auto& [name, build] : podaq::benchmarks::networks()) {
     if (!options.net.empty() && options.net != name) continue;
     const podaq::Graph graph = build();
-    for (const Isa isa : {Isa::avx512, Isa::amx}) {
+    for (const Isa isa : {Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::amx}) {
       if (!podaq::runtime_detail::missing_feature(isa, podaq::detect_cpu()).empty()) continue;
       if (!options.isa.empty() && options.isa != name_of(isa)) continue;
       NodeRunner runner(graph, isa, options.batch);

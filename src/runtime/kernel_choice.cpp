@@ -204,6 +204,8 @@ KernelChoices choose_kernels(const Graph& graph, Isa isa, SparseKernels sparse, 
             sparse == SparseKernels::automatic ? conv_times(graph, node, isa, cost) : ConvTimes{};
     }
     choices.layouts = choose_layouts(chooser, sparse);
+  } else if (is_usable(Isa::avx2, isa)) {
+    choices.layouts = chooser.all(Layout::channels_last);
   }
   for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
     const NodeView view{.graph = graph, .node = graph.nodes[index], .layouts = choices.layouts};

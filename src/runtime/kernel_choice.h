@@ -15,9 +15,10 @@ struct KernelChoices {
   std::vector<std::optional<Packed>> packed;  ///< One per node: what its kernel packed, where the choice needed that.
 };
 
-/// Chooses both for a verified graph. On AVX-512, a convolution of codes runs dense, channels last, or sparse, planar;
-/// values between layers that keep a layout share theirs. The assignment with the least estimated time of the whole
-/// graph, changes of layout included, is looked for from all dense and from all sparse; all dense wins a tie.
+/// Chooses both for a verified graph. With AVX2 all codes lie channels last. With AVX-512, a convolution of codes runs
+/// dense, channels last, or sparse, planar; values between layers that keep a layout share theirs. The assignment with
+/// the least estimated time of the whole graph, changes of layout included, is looked for from all dense and from all
+/// sparse; all dense wins a tie.
 [[nodiscard]] KernelChoices choose_kernels(const Graph& graph, Isa isa, SparseKernels sparse,
                                            const CostCoefficients& cost = {});
 

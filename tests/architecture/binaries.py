@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 LIBTORCH_NAMES = (" at::", " c10::", " torch::")
-ISA_FOLDERS = ("/kernels/avx2/", "/kernels/avx512/", "/kernels/amx/")
+ISA_FOLDERS = ("/kernels/avx2/", "/kernels/avxvnni/", "/kernels/avx512/", "/kernels/amx/")
 
 
 def output_of(*command):

@@ -40,7 +40,13 @@ struct ShapedBuilder {
 
   std::string add_weight(const Shape& shape) {
     std::vector<std::int8_t> codes(static_cast<std::size_t>(element_count(shape)));
-    for (auto& code : codes) code = static_cast<std::int8_t>(draws.integer(-127, 127));
+    const std::size_t window = codes.size() / static_cast<std::size_t>(shape[0]);
+    std::int64_t largest = 127;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      // Small weights take other ways through some kernels than large ones, 16 outputs at a time.
+      if (i % (16 * window) == 0) largest = draws.chance(0.4) ? 127 : draws.integer(1, 110);
+      codes[i] = static_cast<std::int8_t>(draws.integer(-largest, largest));
+    }
     Tensor weight = make_tensor<std::int8_t>(DType::s8, shape, codes);
     for (std::int64_t i = 0; i < shape[0]; ++i) weight.scales.push_back(draws.real(0.0005F, 0.002F));
     graph.tensors["weight"] = std::move(weight);

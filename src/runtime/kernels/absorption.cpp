@@ -33,11 +33,11 @@ std::optional<PoolWindow> pool_to_absorb(const QuadConv& conv, const NodeView& r
   return window;
 }
 
-bool absorb_quantize(QuadConv& conv, const NodeView& producer) {
+bool absorb_quantize(QuadConv& conv, const NodeView& producer, void (*quantize)(const QuantizeTask&)) {
   if (!std::holds_alternative<Quantize>(producer.node.op) || producer.input_layout() != Layout::planar) return false;
   const ConvGeometry& g = conv.geometry;
   if (!conv.plane.is_needed()) conv.plane = {.height = g.input_height, .width = g.input_width};
-  conv.quantizes = *producer.output().qparams;
+  conv.quantizes = {.qparams = *producer.output().qparams, .quantize = quantize};
   conv.input_is_planar = false;
   return true;
 }
@@ -47,7 +47,8 @@ const std::uint8_t* readable_input(const QuadConv& conv, const std::byte* input,
   const ConvGeometry& g = conv.geometry;
   const std::size_t offset = sample * g.input_channels * g.input_positions();
   if (conv.quantizes) {
-    quantize_with_borders(g, conv.plane, *conv.quantizes, as<float>(input) + offset, plane);
+    quantize_with_borders(g, conv.plane, conv.quantizes->qparams, conv.quantizes->quantize, as<float>(input) + offset,
+                          plane);
     return plane;
   }
   const std::uint8_t* codes = as<std::uint8_t>(input) + offset;

@@ -17,9 +17,9 @@ struct PoolWindow {
 /// the largest sum gives the largest code.
 [[nodiscard]] std::optional<PoolWindow> pool_to_absorb(const QuadConv& conv, const NodeView& reader);
 
-/// Makes `conv` write the codes of `producer`, a quantize, straight to where the borders are added; false where it is
-/// none.
-[[nodiscard]] bool absorb_quantize(QuadConv& conv, const NodeView& producer);
+/// Makes `conv` write the codes of `producer`, a quantize, straight to where the borders are added, by the function
+/// `quantize`; false where it is none.
+[[nodiscard]] bool absorb_quantize(QuadConv& conv, const NodeView& producer, void (*quantize)(const QuantizeTask&));
 
 /// The sample's input as windows can read it: in place, or copied to `plane` with its borders.
 /// @param transposed  Room for a sample with channels last; only planar inputs need it.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/kernels/avx512/tasks.h"
-
 namespace podaq::runtime_detail {
 
 namespace {
@@ -47,21 +45,21 @@ void copy_with_borders(const ConvGeometry& g, const BorderedPlane& plane, std::u
   });
 }
 
-void quantize_with_borders(const ConvGeometry& g, const BorderedPlane& plane, const QParams& q, const float* input,
-                           std::uint8_t* output) {
-  avx512::QuantizeTask task{.channels = g.input_channels,
-                            .channel_stride = g.input_positions(),
-                            .interleaves = true,
-                            .inverse_scale = 1.0F / q.scale,
-                            .zero_point = q.zero_point,
-                            .lowest = q.lowest,
-                            .highest = q.highest};
+void quantize_with_borders(const ConvGeometry& g, const BorderedPlane& plane, const QParams& q,
+                           void (*quantize)(const QuantizeTask&), const float* input, std::uint8_t* output) {
+  QuantizeTask task{.channels = g.input_channels,
+                    .channel_stride = g.input_positions(),
+                    .interleaves = true,
+                    .inverse_scale = 1.0F / q.scale,
+                    .zero_point = q.zero_point,
+                    .lowest = q.lowest,
+                    .highest = q.highest};
   fill_plane(g, plane, static_cast<std::uint8_t>(q.zero_point), output,
              [&](std::size_t row, std::uint8_t* positions, std::size_t count) {
                task.input = input + row * g.input_width;
                task.output = positions;
                task.positions = count;
-               avx512::quantize_floats(task);
+               quantize(task);
              });
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "podaq/numerics/qparams.h"
+#include "runtime/kernels/tasks.h"
 #include "runtime/window.h"
 
 namespace podaq::runtime_detail {
@@ -29,8 +30,8 @@ struct BorderedPlane {
 void copy_with_borders(const ConvGeometry& geometry, const BorderedPlane& plane, std::uint8_t border,
                        const std::uint8_t* input, std::uint8_t* output);
 
-/// Likewise of row-major floats, which become codes under `qparams` (on AVX-512).
+/// Likewise of row-major floats, which become codes under `qparams` by the function `quantize`.
 void quantize_with_borders(const ConvGeometry& geometry, const BorderedPlane& plane, const QParams& qparams,
-                           const float* input, std::uint8_t* output);
+                           void (*quantize)(const QuantizeTask&), const float* input, std::uint8_t* output);
 
 }  // namespace podaq::runtime_detail

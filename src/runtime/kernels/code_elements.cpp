@@ -3,13 +3,14 @@
 #include <cstring>
 
 #include "podaq/numerics/elementwise.h"
-#include "runtime/kernels/avx512/element_tasks.h"
+#include "runtime/kernels/avx2/tasks.h"
+#include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/conversion.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/pool.h"
 #include "runtime/kernels/registry.h"
 
-namespace podaq::runtime_detail::avx512 {
+namespace podaq::runtime_detail {
 
 namespace {
 
@@ -19,10 +20,11 @@ bool all_codes(const NodeView& view) {
 
 void run_table(const Packed& packed, const Operands& operands) {
   const auto& table = std::get<Table>(packed);
-  replace_codes(table.codes, as<std::uint8_t>(operands.inputs[0]), as<std::uint8_t>(operands.output),
-                operands.batch * table.size);
+  avx512::replace_codes(table.codes, as<std::uint8_t>(operands.inputs[0]), as<std::uint8_t>(operands.output),
+                        operands.batch * table.size);
 }
 
+template <void (*combine_codes)(const CodeBinaryTask&)>
 void run_binary(const Packed& packed, const Operands& operands) {
   const auto& binary = std::get<IntegerBinary>(packed);
   combine_codes({.first = as<std::uint8_t>(operands.inputs[0]),
@@ -37,12 +39,13 @@ void run_binary(const Packed& packed, const Operands& operands) {
                  .range = {.zero_point = binary.zero_point, .lowest = binary.lowest, .highest = binary.highest}});
 }
 
+// Global pooling gives values without positions, whose channels are neighbours in any layout.
 bool accepts_mean(const NodeView& view) {
   const bool one_channel = channel_count(view.input().shape) == 1;
   return !is_max(view.node.op) && view.has_codes() && (view.input_layout() == Layout::channels_last || one_channel);
 }
 
-// Global pooling gives values without positions, whose channels are neighbours in any layout.
+template <void (*average_codes)(const CodeMeanTask&)>
 void run_mean(const Packed& packed, const Operands& operands) {
   const auto& pool = std::get<Pool>(packed);
   const QParams& output = pool.output_qparams;
@@ -72,6 +75,7 @@ bool accepts_dequantize(const NodeView& view) {
   return view.has_codes() && (view.input_layout() == view.output_layout() || position_count(view.input().shape) == 1);
 }
 
+template <void (*dequantize_codes)(const DequantizeTask&)>
 void run_dequantize(const Packed& packed, const Operands& operands) {
   const auto& conversion = std::get<Conversion>(packed);
   dequantize_codes({.input = as<std::uint8_t>(operands.inputs[0]),
@@ -89,7 +93,7 @@ void run_concat(const Packed& packed, const Operands& operands) {
       const std::size_t bytes = concat.block_bytes[i];
       const std::byte* block = operands.inputs[i] + repeat * bytes;
       if (const auto& table = concat.tables[i])
-        replace_codes(*table, as<std::uint8_t>(block), as<std::uint8_t>(output), bytes);
+        avx512::replace_codes(*table, as<std::uint8_t>(block), as<std::uint8_t>(output), bytes);
       else
         std::memcpy(output, block, bytes);
       output += bytes;
@@ -98,36 +102,52 @@ void run_concat(const Packed& packed, const Operands& operands) {
 
 }  // namespace
 
-void replace_codes(const CodeTable& table, const std::uint8_t* input, std::uint8_t* output, std::size_t count) {
+void avx512::replace_codes(const CodeTable& table, const std::uint8_t* input, std::uint8_t* output, std::size_t count) {
   map_codes({.input = input, .output = output, .count = count, .table = table.data()});
 }
 
-const Kernel code_table = {.name = "avx512_table",
-                           .isa = Isa::avx512,
-                           .accepts = all_codes,
-                           .prepare = prepare_table,
-                           .run = run_table,
-                           .runs_in_place = is_elementwise};
-const Kernel code_binary = {.name = "avx512_code_binary",
-                            .isa = Isa::avx512,
-                            .accepts = all_codes,
-                            .prepare = prepare_integer_binary,
-                            .run = run_binary,
-                            .runs_in_place = is_elementwise};
-const Kernel code_mean_pool = {.name = "avx512_code_mean_pool",
-                               .isa = Isa::avx512,
-                               .accepts = accepts_mean,
-                               .prepare = prepare_pool,
-                               .run = run_mean};
-const Kernel code_concat = {.name = "avx512_code_concat",
-                            .isa = Isa::avx512,
-                            .accepts = all_codes,
-                            .prepare = prepare_concat,
-                            .run = run_concat};
-const Kernel dequantize = {.name = "avx512_dequantize",
-                           .isa = Isa::avx512,
-                           .accepts = accepts_dequantize,
-                           .prepare = prepare_dequantize,
-                           .run = run_dequantize};
+const Kernel avx2::code_binary = {.name = "avx2_code_binary",
+                                  .isa = Isa::avx2,
+                                  .accepts = all_codes,
+                                  .prepare = prepare_integer_binary,
+                                  .run = run_binary<avx2::combine_codes>,
+                                  .runs_in_place = is_elementwise};
+const Kernel avx2::code_mean_pool = {.name = "avx2_code_mean_pool",
+                                     .isa = Isa::avx2,
+                                     .accepts = accepts_mean,
+                                     .prepare = prepare_pool,
+                                     .run = run_mean<avx2::average_codes>};
+const Kernel avx2::dequantize = {.name = "avx2_dequantize",
+                                 .isa = Isa::avx2,
+                                 .accepts = accepts_dequantize,
+                                 .prepare = prepare_dequantize,
+                                 .run = run_dequantize<avx2::dequantize_codes>};
+const Kernel avx512::code_table = {.name = "avx512_table",
+                                   .isa = Isa::avx512,
+                                   .accepts = all_codes,
+                                   .prepare = prepare_table,
+                                   .run = run_table,
+                                   .runs_in_place = is_elementwise};
+const Kernel avx512::code_binary = {.name = "avx512_code_binary",
+                                    .isa = Isa::avx512,
+                                    .accepts = all_codes,
+                                    .prepare = prepare_integer_binary,
+                                    .run = run_binary<avx512::combine_codes>,
+                                    .runs_in_place = is_elementwise};
+const Kernel avx512::code_mean_pool = {.name = "avx512_code_mean_pool",
+                                       .isa = Isa::avx512,
+                                       .accepts = accepts_mean,
+                                       .prepare = prepare_pool,
+                                       .run = run_mean<avx512::average_codes>};
+const Kernel avx512::code_concat = {.name = "avx512_code_concat",
+                                    .isa = Isa::avx512,
+                                    .accepts = all_codes,
+                                    .prepare = prepare_concat,
+                                    .run = run_concat};
+const Kernel avx512::dequantize = {.name = "avx512_dequantize",
+                                   .isa = Isa::avx512,
+                                   .accepts = accepts_dequantize,
+                                   .prepare = prepare_dequantize,
+                                   .run = run_dequantize<avx512::dequantize_codes>};
 
-}  // namespace podaq::runtime_detail::avx512
+}  // namespace podaq::runtime_detail

@@ -16,9 +16,16 @@ namespace podaq::runtime_detail {
 /// Packs a node that holds Concat.
 [[nodiscard]] Packed prepare_concat(const NodeView& view);
 
-namespace avx512 {
+namespace reference {
 
 /// Replaces each code by its entry in the table. Input and output may be the same.
+void replace_codes(const CodeTable& table, const std::uint8_t* input, std::uint8_t* output, std::size_t count);
+
+}  // namespace reference
+
+namespace avx512 {
+
+/// The same with vectors.
 void replace_codes(const CodeTable& table, const std::uint8_t* input, std::uint8_t* output, std::size_t count);
 
 }  // namespace avx512

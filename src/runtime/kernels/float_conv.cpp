@@ -2,16 +2,17 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/kernels/avx2/tasks.h"
 #include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/weights.h"
 
-namespace podaq::runtime_detail::avx512 {
+namespace podaq::runtime_detail {
 
 namespace {
 
-constexpr std::size_t lanes = 16;
+constexpr std::size_t most_lanes = 16;
 
 // The copy of one sample: [channel][row][column modulo stride][column / stride].
 struct PhasedInput {
@@ -70,7 +71,7 @@ Packed prepare(const NodeView& view) {
 // Vectors that start at a row's last columns read on into the next row, behind the last one into this margin.
 std::size_t scratch_bytes(const Packed& packed) {
   const ConvGeometry& g = std::get<FloatConv>(packed).geometry;
-  return (g.input_channels * phased_input(g).channel_size() + lanes) * sizeof(float);
+  return (g.input_channels * phased_input(g).channel_size() + most_lanes) * sizeof(float);
 }
 
 // Copies one row of the input, or zeros where `source` is null.
@@ -97,12 +98,13 @@ void copy_sample(const ConvGeometry& g, const PhasedInput& phased, const float* 
     }
 }
 
+template <void (*convolve)(const FloatConvTask&)>
 void run(const Packed& packed, const Operands& operands) {
   const auto& conv = std::get<FloatConv>(packed);
   const ConvGeometry& g = conv.geometry;
   const PhasedInput phased = phased_input(g);
   auto* copy = as<float>(operands.scratch);
-  std::fill_n(copy + g.input_channels * phased.channel_size(), lanes, 0.0F);
+  std::fill_n(copy + g.input_channels * phased.channel_size(), most_lanes, 0.0F);
   const std::size_t group_outputs = g.outputs_per_group() * g.output_positions();
   FloatConvTask task{.channels = g.channels_per_group(),
                      .channel_stride = phased.channel_size(),
@@ -122,7 +124,7 @@ void run(const Packed& packed, const Operands& operands) {
       task.input = copy + group * g.channels_per_group() * phased.channel_size();
       task.weights = conv.weights.data() + group * (conv.weights.size() / g.groups);
       task.bias = conv.bias.data() + group * g.outputs_per_group();
-      convolve_floats(task);
+      convolve(task);
       task.output += group_outputs;
       if (task.residual != nullptr) task.residual += group_outputs;
     }
@@ -131,11 +133,17 @@ void run(const Packed& packed, const Operands& operands) {
 
 }  // namespace
 
-const Kernel float_conv = {.name = "avx512_float_conv",
-                           .isa = Isa::avx512,
-                           .accepts = accepts,
-                           .prepare = prepare,
-                           .run = run,
-                           .scratch_bytes = scratch_bytes};
+const Kernel avx2::float_conv = {.name = "avx2_float_conv",
+                                 .isa = Isa::avx2,
+                                 .accepts = accepts,
+                                 .prepare = prepare,
+                                 .run = run<avx2::convolve_floats>,
+                                 .scratch_bytes = scratch_bytes};
+const Kernel avx512::float_conv = {.name = "avx512_float_conv",
+                                   .isa = Isa::avx512,
+                                   .accepts = accepts,
+                                   .prepare = prepare,
+                                   .run = run<avx512::convolve_floats>,
+                                   .scratch_bytes = scratch_bytes};
 
-}  // namespace podaq::runtime_detail::avx512
+}  // namespace podaq::runtime_detail

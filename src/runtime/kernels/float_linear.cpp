@@ -1,3 +1,4 @@
+#include "runtime/kernels/avx2/tasks.h"
 #include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/float_packing.h"
@@ -5,7 +6,7 @@
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/weights.h"
 
-namespace podaq::runtime_detail::avx512 {
+namespace podaq::runtime_detail {
 
 namespace {
 
@@ -27,24 +28,33 @@ Packed prepare(const NodeView& view) {
   return packed;
 }
 
+template <void (*multiply)(const FloatLinearTask&)>
 void run(const Packed& packed, const Operands& operands) {
   const auto& linear = std::get<FloatLinear>(packed);
   const LinearGeometry& g = linear.geometry;
-  multiply_floats({.input = as<float>(operands.inputs[0]),
-                   .rows = operands.batch * g.rows,
-                   .inputs = g.inputs,
-                   .outputs = g.outputs,
-                   .weights = linear.weights.data(),
-                   .bias = linear.bias.data(),
-                   .output = as<float>(operands.output),
-                   .residual = linear.adds_input ? as<float>(operands.inputs[1]) : nullptr,
-                   .minimum = linear.bounds.minimum,
-                   .maximum = linear.bounds.maximum});
+  multiply({.input = as<float>(operands.inputs[0]),
+            .rows = operands.batch * g.rows,
+            .inputs = g.inputs,
+            .outputs = g.outputs,
+            .weights = linear.weights.data(),
+            .bias = linear.bias.data(),
+            .output = as<float>(operands.output),
+            .residual = linear.adds_input ? as<float>(operands.inputs[1]) : nullptr,
+            .minimum = linear.bounds.minimum,
+            .maximum = linear.bounds.maximum});
 }
 
 }  // namespace
 
-const Kernel float_linear = {
-    .name = "avx512_float_linear", .isa = Isa::avx512, .accepts = accepts, .prepare = prepare, .run = run};
+const Kernel avx2::float_linear = {.name = "avx2_float_linear",
+                                   .isa = Isa::avx2,
+                                   .accepts = accepts,
+                                   .prepare = prepare,
+                                   .run = run<avx2::multiply_floats>};
+const Kernel avx512::float_linear = {.name = "avx512_float_linear",
+                                     .isa = Isa::avx512,
+                                     .accepts = accepts,
+                                     .prepare = prepare,
+                                     .run = run<avx512::multiply_floats>};
 
-}  // namespace podaq::runtime_detail::avx512
+}  // namespace podaq::runtime_detail

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace podaq::runtime_detail::avx512 {
+namespace podaq::runtime_detail {
 
 void append_float_matrix(std::span<const float> matrix, std::size_t outputs, AlignedVector<float>& packed) {
   constexpr std::size_t block_outputs = 64;
@@ -19,4 +19,4 @@ void append_float_matrix(std::span<const float> matrix, std::size_t outputs, Ali
   }
 }
 
-}  // namespace podaq::runtime_detail::avx512
+}  // namespace podaq::runtime_detail

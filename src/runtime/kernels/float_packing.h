@@ -5,7 +5,7 @@
 
 #include "runtime/aligned_vector.h"
 
-namespace podaq::runtime_detail::avx512 {
+namespace podaq::runtime_detail {
 
 /// Outputs that the vectors of one lane each hold; biases are padded to it.
 inline constexpr std::size_t float_lanes = 16;
@@ -18,4 +18,4 @@ inline constexpr std::size_t float_lanes = 16;
 /// Appends a matrix {outputs, inputs} in the order that FloatLinearTask reads, outputs padded with zeros.
 void append_float_matrix(std::span<const float> matrix, std::size_t outputs, AlignedVector<float>& packed);
 
-}  // namespace podaq::runtime_detail::avx512
+}  // namespace podaq::runtime_detail

@@ -14,6 +14,7 @@
 #include "runtime/kernels/avx512/plane_tasks.h"
 #include "runtime/kernels/borders.h"
 #include "runtime/kernels/sparse_program.h"
+#include "runtime/kernels/tasks.h"
 #include "runtime/layout.h"
 #include "runtime/window.h"
 
@@ -91,6 +92,13 @@ struct IntegerLinear {
   IntegerEpilogue epilogue{};
 };
 
+/// A quantize that a convolution of codes took over: the parameters, and the function of the convolution's instruction
+/// set.
+struct AbsorbedQuantize {
+  QParams qparams{};
+  void (*quantize)(const QuantizeTask&) = nullptr;
+};
+
 /// Convolution or linear of codes, four input bytes at a time (kernels/quad_conv.cpp). A linear is a convolution whose
 /// positions are the samples of the batch.
 struct QuadConv {
@@ -107,7 +115,21 @@ struct QuadConv {
   Strides output{};
   IntegerEpilogue epilogue{};                   ///< Its multipliers are in the field above.
   std::size_t pool_height = 1, pool_width = 1;  ///< Of the max pooling that it absorbed.
-  std::optional<QParams> quantizes;             ///< Set: it reads floats, which become codes under these parameters.
+  std::optional<AbsorbedQuantize> quantizes;    ///< Set: it reads floats.
+};
+
+/// The same for 256-bit registers, by lists of quads (kernels/quad_list_conv.cpp).
+struct QuadListConv {
+  /// What one group of the convolution needs; see QuadListTask.
+  struct Group {
+    std::vector<QuadBlock> blocks;
+    std::vector<std::uint32_t> offsets;
+    AlignedVector<std::int8_t> weights;
+  };
+
+  QuadConv conv{};  ///< Its weights and runs are in the groups.
+  std::vector<Group> groups;
+  bool has_wide_blocks = false;
 };
 
 /// Convolution or linear of codes by tiles (kernels/tile_conv.cpp, tile_linear.cpp).
@@ -208,8 +230,8 @@ struct Conversion {
   QParams qparams{};
 };
 
-using Packed = std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, TileConv,
-                            SparseConv, Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked,
+using Packed = std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, QuadListConv,
+                            TileConv, SparseConv, Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked,
                             ConcatPacked, Rearrange, SoftmaxPacked, Conversion>;
 
 }  // namespace podaq::runtime_detail

@@ -12,21 +12,24 @@ namespace {
 
 // avx512::sparse_conv is no match of accepts alone: choose_kernels weighs it against the dense ones.
 constexpr std::array conv_kernels = {&amx::tile_conv,     &avx512::quad_conv,       &avx512::float_window_conv,
-                                     &avx512::float_conv, &reference::integer_conv, &reference::float_conv};
-constexpr std::array linear_kernels = {&amx::tile_linear, &avx512::quad_linear, &avx512::float_linear,
+                                     &avx512::float_conv, &avxvnni::quad_conv,      &avx2::quad_conv,
+                                     &avx2::float_conv,   &reference::integer_conv, &reference::float_conv};
+constexpr std::array linear_kernels = {&amx::tile_linear,          &avx512::quad_linear,    &avx512::float_linear,
+                                       &avxvnni::quad_linear,      &avx2::quad_linear,      &avx2::float_linear,
                                        &reference::integer_linear, &reference::float_linear};
 constexpr std::array pool_kernels = {
-    &avx512::planar_max_pool,    &avx512::code_max_pool,     &avx512::code_mean_pool,
-    &avx512::planar_global_mean, &avx512::float_max_pool,    &reference::code_max_pool,
-    &reference::code_mean_pool,  &reference::float_max_pool, &reference::float_mean_pool};
+    &avx512::planar_max_pool,   &avx512::code_max_pool,     &avx512::code_mean_pool,    &avx512::planar_global_mean,
+    &avx512::float_max_pool,    &avx2::code_max_pool,       &avx2::code_mean_pool,      &reference::code_max_pool,
+    &reference::code_mean_pool, &reference::float_max_pool, &reference::float_mean_pool};
 constexpr std::array unary_kernels = {&avx512::code_table, &reference::table, &reference::float_unary};
-constexpr std::array binary_kernels = {&avx512::code_binary, &reference::integer_binary, &reference::float_binary};
+constexpr std::array binary_kernels = {&avx512::code_binary, &avx2::code_binary, &reference::integer_binary,
+                                       &reference::float_binary};
 constexpr std::array batch_norm_kernels = {&reference::batch_norm};
 constexpr std::array concat_kernels = {&avx512::code_concat, &reference::concat};
 constexpr std::array rearrange_kernels = {&reference::rearrange};
 constexpr std::array softmax_kernels = {&reference::softmax};
-constexpr std::array quantize_kernels = {&avx512::quantize, &reference::quantize};
-constexpr std::array dequantize_kernels = {&avx512::dequantize, &reference::dequantize};
+constexpr std::array quantize_kernels = {&avx512::quantize, &avx2::quantize, &reference::quantize};
+constexpr std::array dequantize_kernels = {&avx512::dequantize, &avx2::dequantize, &reference::dequantize};
 
 using KernelList = std::span<const Kernel* const>;
 

@@ -13,6 +13,19 @@ extern const Kernel float_conv, integer_conv, float_linear, integer_linear, floa
 
 }  // namespace reference
 
+namespace avx2 {
+
+extern const Kernel float_conv, quad_conv, float_linear, quad_linear, code_max_pool, code_mean_pool, code_binary,
+    quantize, dequantize;
+
+}  // namespace avx2
+
+namespace avxvnni {
+
+extern const Kernel quad_conv, quad_linear;
+
+}  // namespace avxvnni
+
 namespace avx512 {
 
 extern const Kernel float_conv, float_window_conv, quad_conv, sparse_conv, float_linear, quad_linear, code_max_pool,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/kernels/absorption.h"
+#include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/quad_packing.h"
 #include "runtime/kernels/registry.h"
@@ -286,7 +287,7 @@ bool absorb_reader(Packed& packed, const NodeView& reader) {
 }
 
 bool absorb_producer(Packed& packed, const NodeView& producer) {
-  return absorb_quantize(std::get<TileConv>(packed).conv, producer);
+  return absorb_quantize(std::get<TileConv>(packed).conv, producer, avx512::quantize_floats);
 }
 
 }  // namespace

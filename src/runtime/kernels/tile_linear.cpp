@@ -21,7 +21,7 @@ bool accepts(const NodeView& view) {
 }
 
 Packed prepare(const NodeView& view) {
-  TileConv tiles{.conv = avx512::prepare_quad_linear(view, quads_per_chunk), .chunk_offsets = {}};
+  TileConv tiles{.conv = prepare_quad_linear(view, quads_per_chunk), .chunk_offsets = {}};
   tiles.position_bytes = tiles.conv.geometry.input_channels;
   for (std::size_t chunk = 0; chunk < tiles.position_bytes; chunk += tile_bytes)
     tiles.chunk_offsets.push_back(static_cast<std::uint32_t>(chunk));
@@ -59,7 +59,7 @@ void run(const Packed& packed, const Operands& operands) {
 }
 
 bool absorb_producer(Packed& packed, const NodeView& producer) {
-  return avx512::absorb_flatten(std::get<TileConv>(packed).conv, producer);
+  return absorb_flatten(std::get<TileConv>(packed).conv, producer);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/avx512/tasks.h"
+#include "runtime/kernels/quantize_loops.h"
 
 namespace podaq::runtime_detail::avx512 {
 
@@ -45,68 +46,15 @@ constexpr std::size_t lanes = 16;
   _mm_mask_storeu_epi8(output, mask, bytes);
 }
 
-void quantize_in_order(const QuantizeTask& task) {
-  const std::size_t size = task.channels * task.positions;
-  for (std::size_t i = 0; i < size; i += lanes)
-    store_bytes(task.output + i, quantize_up_to_16(task, task.input + i, size - i), size - i);
-}
-
-// I/Q frames and other pairs of channels: two vectors of codes become one run of pairs.
-void quantize_pairs(const QuantizeTask& task) {
-  for (std::size_t position = 0; position < task.positions; position += lanes) {
-    const std::size_t count = task.positions - position;
-    const __m128i first = quantize_up_to_16(task, task.input + position, count);
-    const __m128i second = quantize_up_to_16(task, task.input + task.channel_stride + position, count);
-    std::uint8_t* output = task.output + 2 * position;
-    store_bytes(output, _mm_unpacklo_epi8(first, second), 2 * count);
-    if (count > lanes / 2) store_bytes(output + lanes, _mm_unpackhi_epi8(first, second), 2 * count - lanes);
+struct Codes {
+  [[gnu::always_inline]] static inline __m128i quantize(const QuantizeTask& task, const float* input,
+                                                        std::size_t count) {
+    return quantize_up_to_16(task, input, count);
   }
-}
-
-// Where the bytes of three interleaved runs come from: entry [k][c][j] is the byte of run c that becomes byte j of the
-// k-th result, or a value that the shuffle turns into 0.
-struct TripleOrder {
-  alignas(lanes) std::uint8_t from[3][3][lanes] = {};
+  [[gnu::always_inline]] static inline void store(std::uint8_t* output, __m128i bytes, std::size_t count) {
+    store_bytes(output, bytes, count);
+  }
 };
-
-constexpr TripleOrder triple_order() {
-  TripleOrder order;
-  for (std::size_t i = 0; i < 3 * lanes; ++i)
-    for (std::size_t channel = 0; channel < 3; ++channel)
-      order.from[i / lanes][channel][i % lanes] = i % 3 == channel ? static_cast<std::uint8_t>(i / 3) : 0x80;
-  return order;
-}
-
-// Colour images: three vectors of codes become one run of triples.
-void quantize_triples(const QuantizeTask& task) {
-  static constexpr TripleOrder order = triple_order();
-  for (std::size_t position = 0; position < task.positions; position += lanes) {
-    const std::size_t count = task.positions - position;
-    __m128i channels[3];
-    for (std::size_t channel = 0; channel < 3; ++channel)
-      channels[channel] = quantize_up_to_16(task, task.input + channel * task.channel_stride + position, count);
-    for (std::size_t part = 0; part < 3 && part * lanes < 3 * count; ++part) {
-      __m128i bytes = _mm_setzero_si128();
-      for (std::size_t channel = 0; channel < 3; ++channel) {
-        const auto* from = reinterpret_cast<const __m128i*>(order.from[part][channel]);
-        bytes = _mm_or_si128(bytes, _mm_shuffle_epi8(channels[channel], _mm_load_si128(from)));
-      }
-      store_bytes(task.output + 3 * position + part * lanes, bytes, 3 * count - part * lanes);
-    }
-  }
-}
-
-void quantize_interleaved(const QuantizeTask& task) {
-  for (std::size_t channel = 0; channel < task.channels; ++channel)
-    for (std::size_t position = 0; position < task.positions; position += lanes) {
-      const std::size_t count = task.positions - position < lanes ? task.positions - position : lanes;
-      alignas(lanes) std::uint8_t codes[lanes];
-      _mm_store_si128(reinterpret_cast<__m128i*>(codes),
-                      quantize_up_to_16(task, task.input + channel * task.channel_stride + position, count));
-      std::uint8_t* output = task.output + position * task.channels + channel;
-      for (std::size_t i = 0; i < count; ++i) output[i * task.channels] = codes[i];
-    }
-}
 
 }  // namespace
 
@@ -123,14 +71,7 @@ void pool_code_maxima(const CodeMaxPoolTask& task) {
 }
 
 void quantize_floats(const QuantizeTask& task) {
-  if (!task.interleaves || task.channels == 1)
-    quantize_in_order(task);
-  else if (task.channels == 2)
-    quantize_pairs(task);
-  else if (task.channels == 3)
-    quantize_triples(task);
-  else
-    quantize_interleaved(task);
+  quantizing::quantize<Codes>(task);
 }
 
 }  // namespace podaq::runtime_detail::avx512

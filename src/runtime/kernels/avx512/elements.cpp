@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "runtime/kernels/avx512/element_tasks.h"
+#include "runtime/kernels/avx512/tasks.h"
 
 namespace podaq::runtime_detail::avx512 {
 

@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/avx512/tasks.h"
+#include "runtime/kernels/quad_windows.h"
 
 namespace podaq::runtime_detail::avx512 {
 
@@ -148,34 +149,13 @@ template <std::size_t pooled, bool adds, std::size_t positions, std::size_t vect
   }
 }
 
-// The windows of a tile's positions, in the order of its results, those that are pooled into one side by side.
-template <std::size_t positions>
-[[gnu::always_inline]] inline void find_windows(const QuadTask& task, const Place& place,
-                                                const std::uint8_t* (&windows)[positions]) {
-  std::size_t row = place.row;
-  std::size_t column = place.column;
-  std::size_t tap_row = 0;
-  std::size_t tap_column = 0;
-  for (std::size_t p = 0; p < positions; ++p) {
-    windows[p] = task.input + (row * task.pool_rows + tap_row) * task.row_stride +
-                 (column * task.pool_columns + tap_column) * task.column_stride;
-    if (++tap_column < task.pool_columns) continue;
-    tap_column = 0;
-    if (++tap_row < task.pool_rows) continue;
-    tap_row = 0;
-    if (++column < task.columns) continue;
-    column = 0;
-    ++row;
-  }
-}
-
 // Computes `positions` windows for up to 64 channels. Tiles with few accumulators use several sets of them, so that a
 // sum need not wait for the one before.
 template <std::size_t positions, std::size_t vectors>
 void compute_tile(const QuadTask& task, const Place& place, const std::int8_t* weights) {
   constexpr std::size_t sets = positions * vectors >= 8 ? 1 : 2;
   const std::uint8_t* windows[positions];
-  find_windows(task, place, windows);
+  find_windows(task, place.row, place.column, windows);
   __m512i accumulators[sets][positions][vectors];
 #pragma GCC unroll 4
   for (std::size_t v = 0; v < vectors; ++v) {

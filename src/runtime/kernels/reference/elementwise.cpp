@@ -55,9 +55,8 @@ bool all_codes(const NodeView& view) {
 
 void run_table(const Packed& packed, const Operands& operands) {
   const auto& table = std::get<Table>(packed);
-  const std::uint8_t* input = as<std::uint8_t>(operands.inputs[0]);
-  std::uint8_t* output = as<std::uint8_t>(operands.output);
-  for (std::size_t i = 0; i < operands.batch * table.size; ++i) output[i] = table.codes[input[i]];
+  replace_codes(table.codes, as<std::uint8_t>(operands.inputs[0]), as<std::uint8_t>(operands.output),
+                operands.batch * table.size);
 }
 
 Packed prepare_float_unary(const NodeView& view) {
@@ -132,6 +131,10 @@ void run_batch_norm(const Packed& packed, const Operands& operands) {
 }
 
 }  // namespace
+
+void replace_codes(const CodeTable& entries, const std::uint8_t* input, std::uint8_t* output, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) output[i] = entries[input[i]];
+}
 
 const Kernel table = {.name = "table",
                       .isa = Isa::reference,
