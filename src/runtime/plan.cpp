@@ -4,6 +4,7 @@
 
 #include "podaq/core/cpu.h"
 #include "podaq/graph/verify.h"
+#include "runtime/cost_model.h"
 #include "runtime/fusion.h"
 #include "runtime/isa.h"
 #include "runtime/kernel_choice.h"
@@ -21,7 +22,7 @@ std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& value
 
 }  // namespace
 
-Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
+Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse, const CostCoefficients& cost) {
   require_isa(isa, detect_cpu());
   verify(graph);
   Plan plan{.isa = isa,
@@ -33,7 +34,7 @@ Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
             .values = {},
             .nodes = {},
             .choices = {}};
-  KernelChoices choices = choose_kernels(graph, isa, sparse);
+  KernelChoices choices = choose_kernels(graph, isa, sparse, cost);
   for (const Value& value : graph.values)
     plan.values.push_back(
         {.sample_bytes = sample_size(value.shape) * (value.qparams ? sizeof(std::uint8_t) : sizeof(float))});
@@ -45,11 +46,16 @@ Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
     plan.nodes.push_back({.kernel = &kernel,
                           .packed = packed ? *std::move(packed) : kernel.prepare(view),
                           .inputs = node.inputs,
-                          .output = node.output});
-    plan.choices.push_back(
-        {.node = node.name, .op = std::string(podaq::name_of(node.op)), .kernel = std::string(kernel.name)});
+                          .output = node.output,
+                          .graph_node = index});
+    plan.choices.push_back({.node = node.name,
+                            .op = std::string(podaq::name_of(node.op)),
+                            .kernel = std::string(kernel.name),
+                            .reason = std::move(choices.reasons[index])});
   }
   absorb_neighbours(plan, graph, choices.layouts);
+  for (const PlanNode& node : plan.nodes)
+    if (const auto estimate = node_ns(node, cost)) plan.choices[node.graph_node].estimated_us = *estimate / 1000.0;
   for (const PlanNode& node : plan.nodes)
     if (node.kernel->scratch_bytes != nullptr)
       plan.scratch_bytes = std::max(plan.scratch_bytes, node.kernel->scratch_bytes(node.packed));

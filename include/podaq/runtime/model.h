@@ -55,9 +55,11 @@ struct Port {
 
 /// What a kernel list chose for one node.
 struct KernelChoice {
-  std::string node;    ///< The node's name.
-  std::string op;      ///< The op's name.
-  std::string kernel;  ///< The kernel's name.
+  std::string node;           ///< The node's name.
+  std::string op;             ///< The op's name.
+  std::string kernel;         ///< The kernel's name.
+  std::string reason;         ///< Why that one, for a person to read.
+  double estimated_us = 0.0;  ///< Estimated time of one sample in microseconds, what it absorbed included; 0: none.
 };
 
 namespace runtime_detail {

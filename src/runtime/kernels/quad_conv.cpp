@@ -1,7 +1,6 @@
 
 #include "runtime/kernels/quad_conv.h"
 
-#include "runtime/kernels/absorption.h"
 #include "runtime/kernels/avx512/plane_tasks.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/quad_packing.h"
@@ -111,11 +110,10 @@ void run_conv(const Packed& packed, const Operands& operands) {
   }
 }
 
-// Tiles hold whole results.
 bool absorb_conv_reader(Packed& packed, const NodeView& reader) {
   auto& conv = std::get<QuadConv>(packed);
-  const auto window = pool_to_absorb(conv, reader);
-  if (!window || (window->height * window->width != 2 && window->height * window->width != 4)) return false;
+  const auto window = pool_to_absorb(conv.geometry, conv.epilogue, reader);
+  if (!window || !can_pool(*window)) return false;
   conv.pool_height = window->height;
   conv.pool_width = window->width;
   return true;
@@ -134,6 +132,11 @@ bool absorb_linear_producer(Packed& packed, const NodeView& producer) {
 }
 
 }  // namespace
+
+// Tiles hold whole results.
+bool can_pool(const PoolWindow& window) {
+  return window.height * window.width == 2 || window.height * window.width == 4;
+}
 
 QuadTask quad_task(const QuadConv& conv, const Operands& operands) {
   const IntegerEpilogue& e = conv.epilogue;

@@ -1,12 +1,16 @@
 #pragma once
 
 #include "runtime/kernel.h"
+#include "runtime/kernels/absorption.h"
 #include "runtime/kernels/avx512/tasks.h"
 
 namespace podaq::runtime_detail::avx512 {
 
 /// What all groups and samples of a node share.
 [[nodiscard]] QuadTask quad_task(const QuadConv& conv, const Operands& operands);
+
+/// Whether the dense convolution can absorb a max pooling over such windows.
+[[nodiscard]] bool can_pool(const PoolWindow& window);
 
 /// Packs a node that holds Linear over one row of codes.
 /// @param quads_multiple  The inputs are padded to this many quads, with weights of 0.

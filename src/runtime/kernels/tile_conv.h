@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/kernel.h"
+#include "runtime/kernels/absorption.h"
 #include "runtime/kernels/amx/tasks.h"
 
 namespace podaq::runtime_detail::amx {
@@ -8,8 +9,17 @@ namespace podaq::runtime_detail::amx {
 /// What all groups and samples of a node share.
 [[nodiscard]] TileTask tile_task(const TileConv& tiles);
 
-/// What the tiles of one sample of a convolution take, in cycles: one for each position, times 16 outputs, times 64
-/// bytes of its window; copying windows included where that is done.
-[[nodiscard]] std::size_t tile_conv_cycles(ConvGeometry geometry);
+/// Whether a convolution whose small groups are merged can absorb a max pooling over such windows.
+[[nodiscard]] bool can_pool(const ConvGeometry& geometry, const PoolWindow& window);
+
+/// What one sample of a convolution takes, copying windows included where that is done.
+struct TileConvWork {
+  std::size_t products = 0;  ///< Tiles of 16 positions times 64 bytes of the window times 16 outputs.
+  std::size_t steps = 0;     ///< Tiles of 16 positions times 64 bytes, for each block of 64 outputs.
+  std::size_t gathered_bytes = 0, gathered_runs = 0;  ///< Of all windows.
+};
+
+/// The work of a convolution whose small groups are merged.
+[[nodiscard]] TileConvWork tile_conv_work(const ConvGeometry& geometry);
 
 }  // namespace podaq::runtime_detail::amx
