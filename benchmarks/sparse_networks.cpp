@@ -11,7 +11,6 @@
 
 #include "networks.h"
 #include "podaq/runtime.h"
-#include "pruning.h"
 
 namespace {
 

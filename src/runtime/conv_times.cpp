@@ -27,7 +27,8 @@ AbsorbedPool absorbed_pool(const NodeView& view, const Kernel& kernel, std::opti
   const NodeView pool{.graph = view.graph, .node = view.graph.nodes[*reader], .layouts = view.layouts};
   const auto window = pool_to_absorb(g, integer_epilogue(view, conv.adds_input, conv.clamp), pool);
   if (!window) return {};
-  const bool can = &kernel == &amx::tile_conv ? amx::can_pool(with_merged_groups(g), *window) : avx512::can_pool(*window);
+  const bool can =
+      &kernel == &amx::tile_conv ? amx::can_pool(with_merged_groups(g), *window) : avx512::can_pool(*window);
   if (!can) return {};
   return {.node = reader, .positions = window->height * window->width};
 }

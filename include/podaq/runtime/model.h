@@ -11,6 +11,7 @@
 
 #include "podaq/format/file.h"
 #include "podaq/graph/graph.h"
+#include "podaq/runtime/tuning.h"
 
 namespace podaq {
 
@@ -43,6 +44,9 @@ struct ModelOptions {
   ReadOptions read;                                 ///< How the file is read.
   Isa isa = selected_isa();                         ///< Which kernels may be used.
   SparseKernels sparse = SparseKernels::automatic;  ///< Whether zero weights may be skipped.
+  /// What `podaq tune` measured on this CPU, on which automatic choices between kernels are based; empty, missing or
+  /// of another CPU or version: the defaults that the library ships. Results are the same either way.
+  std::filesystem::path tuning_file = selected_tuning_file();
 };
 
 /// One named input or output of a model.
