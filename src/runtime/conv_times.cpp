@@ -17,7 +17,7 @@ namespace {
 // The max pooling that a dense kernel would absorb.
 struct AbsorbedPool {
   std::optional<std::size_t> node;
-  std::size_t positions = 1;  ///< Of each window.
+  PoolWindow window{};
 };
 
 AbsorbedPool absorbed_pool(const NodeView& view, const Kernel& kernel, std::optional<std::size_t> reader) {
@@ -30,7 +30,7 @@ AbsorbedPool absorbed_pool(const NodeView& view, const Kernel& kernel, std::opti
   const bool can =
       &kernel == &amx::tile_conv ? amx::can_pool(with_merged_groups(g), *window) : avx512::can_pool(*window);
   if (!can) return {};
-  return {.node = reader, .positions = window->height * window->width};
+  return {.node = reader, .window = *window};
 }
 
 // The times by the dense kernel that fits under given layouts, and the pooling that it absorbs.
@@ -42,7 +42,7 @@ void set_dense_times(const NodeView& view, Isa isa, std::optional<std::size_t> r
   const bool adds = view.node.inputs.size() > 1;
   const bool has_planar_residual = adds && view.input_layout(1) == Layout::planar;
   const AbsorbedPool pool = absorbed_pool(view, kernel, reader);
-  ConvSurroundings around{.transposes_residual = has_planar_residual, .adds_residual = adds, .pooled = pool.positions};
+  ConvSurroundings around{.transposes_residual = has_planar_residual, .adds_residual = adds, .pool = pool.window};
   const auto time = [&] {
     return &kernel == &amx::tile_conv ? tile_conv_ns(g, around, cost) : quad_conv_ns(g, around, cost);
   };

@@ -12,20 +12,23 @@ namespace {
 
 constexpr std::size_t lanes = 16;
 constexpr std::size_t vector_bytes = 64;
-constexpr std::size_t block_vectors = 4;
+constexpr std::size_t most_vectors = 4;
 
 double as_double(std::size_t count) {
   return static_cast<double>(count);
 }
 
-double results_of(const ConvGeometry& g, const ConvSurroundings& around) {
+// Vectors of 16 outputs of a result, pooled or not.
+double results_of(const ConvGeometry& g, const PoolWindow& pool) {
   const std::size_t vectors = round_up(g.outputs_per_group(), lanes) / lanes * g.groups;
-  return as_double(vectors * (g.output_positions() / around.pooled));
+  return as_double(vectors * (g.output_height / pool.height) * (g.output_width / pool.width));
 }
 
 double floats_to_codes_ns(std::size_t channels, std::size_t positions, bool interleaves, const CostCoefficients& cost) {
   constexpr std::size_t most_fast_channels = 3;
-  const double each = interleaves && channels > most_fast_channels ? cost.scatter : cost.quantize;
+  const double each = !interleaves || channels == 1    ? cost.quantize
+                      : channels <= most_fast_channels ? cost.interleave
+                                                       : cost.scatter;
   return each * as_double(channels * positions);
 }
 
@@ -46,12 +49,13 @@ double operands_ns(const ConvGeometry& g, const ConvSurroundings& around, const 
   return time;
 }
 
-// Blocks of registers that positions are cut into: compute_block of kernels/avx512/quads.cpp.
-double register_blocks(std::size_t positions, std::size_t vectors, std::size_t pooled) {
+// A quad for up to 64 outputs of all positions by avx512_quad_conv: compute_block of kernels/avx512/quads.cpp.
+double quad_step_ns(std::size_t positions, std::size_t pooled, std::size_t vectors, const CostCoefficients& cost) {
   std::size_t largest = vectors == 4 ? 6 : vectors == 3 ? 8 : 12;
   if (largest % pooled != 0) largest = 4;
   const std::size_t left = positions % largest;
-  return as_double(positions / largest + left / 4 + left % 4 / 2 + left % 2);
+  const std::size_t blocks = positions / largest + left / 4 + left % 4 / 2 + left % 2;
+  return cost.dense_dot * as_double(positions * vectors) + cost.dense_step * as_double(blocks);
 }
 
 double panels_of(const ConvGeometry& g) {
@@ -76,7 +80,7 @@ ConvSurroundings surroundings_of(const QuadConv& conv) {
           .transposes_residual = conv.residual_is_planar,
           .adds_residual = conv.epilogue.adds_codes,
           .quantizes = conv.quantizes.has_value(),
-          .pooled = conv.pool_height * conv.pool_width};
+          .pool = {.height = conv.pool_height, .width = conv.pool_width}};
 }
 
 std::optional<double> max_pool_node_ns(const Pool& pool, Layout layout, const CostCoefficients& cost) {
@@ -99,21 +103,27 @@ std::optional<double> max_pool_node_ns(const Pool& pool, Layout layout, const Co
 double quad_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around, const CostCoefficients& cost) {
   const ConvGeometry g = with_merged_groups(geometry);
   const std::size_t quads_per_run = round_up(g.channels_per_group() * run_taps(g), quad) / quad;
-  const double quads = as_double(quads_per_run * (g.taps() / run_taps(g)));
-  const std::size_t positions = g.output_positions() / around.pooled * around.pooled;
+  const std::size_t quads = quads_per_run * (g.taps() / run_taps(g));
+  const PoolWindow& pool = around.pool;
+  const std::size_t positions =
+      (g.output_height / pool.height * pool.height) * (g.output_width / pool.width * pool.width);
   const std::size_t vectors = round_up(g.outputs_per_group(), lanes) / lanes;
-  double blocks = as_double(vectors / block_vectors) * register_blocks(positions, block_vectors, around.pooled);
-  if (vectors % block_vectors != 0) blocks += register_blocks(positions, vectors % block_vectors, around.pooled);
-  return cost.call + operands_ns(g, around, cost) + cost.dense_output * results_of(g, around) +
-         as_double(g.groups) * quads * (cost.dense_dot * as_double(positions * vectors) + cost.dense_step * blocks);
+  const auto step_ns = [&](std::size_t block_vectors) {
+    return quad_step_ns(positions, pool.height * pool.width, block_vectors, cost);
+  };
+  double steps = as_double(vectors / most_vectors) * step_ns(most_vectors);
+  if (vectors % most_vectors != 0) steps += step_ns(vectors % most_vectors);
+  return cost.call + operands_ns(g, around, cost) + as_double(g.groups * quads) * steps +
+         cost.dense_output * results_of(g, pool);
 }
 
 double tile_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around, const CostCoefficients& cost) {
   const ConvGeometry g = with_merged_groups(geometry);
-  const amx::TileConvWork work = amx::tile_conv_work(g);
-  return cost.call + operands_ns(g, around, cost) + cost.tile_product * as_double(work.products) +
-         cost.tile_step * as_double(work.steps) + cost.gathered_byte * as_double(work.gathered_bytes) +
-         cost.gathered_run * as_double(work.gathered_runs) + cost.tile_output * results_of(g, around);
+  const amx::TileConvWork work = amx::tile_conv_work(g, around.pool);
+  return cost.call + cost.tile_call + operands_ns(g, around, cost) + cost.tile_product * as_double(work.products) +
+         cost.tile_step * as_double(work.steps) + cost.tile_weight * as_double(work.far_weights) +
+         cost.tile_sum * as_double(work.sums) + cost.gathered_byte * as_double(work.gathered_bytes) +
+         cost.gathered_run * as_double(work.gathered_runs) + cost.tile_output * results_of(g, around.pool);
 }
 
 double sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& around, const SparseProgram& program,

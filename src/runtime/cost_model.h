@@ -6,6 +6,7 @@
 #include <span>
 
 #include "runtime/cost_coefficients.h"
+#include "runtime/kernels/absorption.h"
 #include "runtime/kernels/sparse_program.h"
 #include "runtime/plan.h"
 #include "runtime/window.h"
@@ -18,7 +19,7 @@ struct ConvSurroundings {
   bool transposes_input = false, transposes_residual = false;
   bool adds_residual = false;
   bool quantizes = false;  ///< Whether it reads floats, the quantize before it absorbed.
-  std::size_t pooled = 1;  ///< Positions of the windows of the max pooling that it absorbed.
+  PoolWindow pool{};       ///< The windows of the max pooling that it absorbed; 1 x 1: none.
 };
 
 /// A convolution by avx512_quad_conv.

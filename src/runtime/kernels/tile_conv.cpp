@@ -53,25 +53,45 @@ std::size_t pitch_of(const ConvGeometry& g) {
   return g.stride_height * plane_width(g) / g.stride_width;
 }
 
-// Products and steps for a number of positions and chunks.
-TileConvWork tile_work(const ConvGeometry& g, std::size_t positions, std::size_t chunks) {
-  const std::size_t tiles = g.groups * (round_up(positions, tile_positions) / tile_positions) * chunks;
+// Strips of positions that are computed one after another.
+struct Strips {
+  std::size_t count = 1, positions = 1;  ///< Positions of each.
+};
+
+TileConvWork tile_work(const ConvGeometry& g, const Strips& strips, std::size_t chunks) {
+  const std::size_t tiles = round_up(strips.positions, tile_positions) / tile_positions;
   const std::size_t outputs = g.outputs_per_group();
-  return {.products = tiles * (round_up(outputs, tile_outputs) / tile_outputs),
-          .steps = tiles * (round_up(outputs, block_outputs) / block_outputs)};
+  const std::size_t output_tiles = round_up(outputs, tile_outputs) / tile_outputs;
+  const std::size_t blocks = round_up(outputs, block_outputs) / block_outputs;
+  const std::size_t block_tiles = std::min(output_tiles, block_outputs / tile_outputs);
+  const bool are_near = chunks * block_tiles * tile_bytes * tile_outputs <= cached_weight_bytes;
+  const std::size_t passes = are_near ? 1 : strips.count * ((tiles + 1) / 2);
+  const std::size_t all_tiles = g.groups * strips.count * tiles;
+  return {.products = all_tiles * chunks * output_tiles,
+          .steps = all_tiles * chunks * blocks,
+          .far_weights = g.groups * passes * chunks * output_tiles,
+          .sums = all_tiles * tile_positions * output_tiles};
 }
 
 // Reading windows in place: a plane's borders are positions too, and each run of a window takes whole chunks.
-TileConvWork work_in_place(const ConvGeometry& g) {
-  return tile_work(g, (g.output_height - 1) * pitch_of(g) + g.output_width, run_count(g) * chunks_of(run_bytes(g)));
+TileConvWork work_in_place(const ConvGeometry& g, const PoolWindow& pool) {
+  const std::size_t chunks = run_count(g) * chunks_of(run_bytes(g));
+  const bool strips_are_bands = g.output_height > 1 && pool.height * pool.width > 1;
+  if (strips_are_bands)
+    return tile_work(
+        g, {.count = g.output_height / pool.height, .positions = (pool.height - 1) * pitch_of(g) + g.output_width},
+        chunks);
+  return tile_work(g, {.count = 1, .positions = (g.output_height - 1) * pitch_of(g) + g.output_width}, chunks);
 }
 
 // Copying each window to its own bytes first.
-TileConvWork work_gathered(const ConvGeometry& g) {
+TileConvWork work_gathered(const ConvGeometry& g, const PoolWindow& pool) {
   const std::size_t window_bytes = run_count(g) * run_bytes(g);
-  TileConvWork work = tile_work(g, g.output_positions(), chunks_of(window_bytes));
-  work.gathered_bytes = g.output_positions() * window_bytes;
-  work.gathered_runs = g.output_positions() * run_count(g);
+  const std::size_t positions =
+      (g.output_height / pool.height * pool.height) * (g.output_width / pool.width * pool.width);
+  TileConvWork work = tile_work(g, {.count = 1, .positions = positions}, chunks_of(window_bytes));
+  work.gathered_bytes = positions * window_bytes;
+  work.gathered_runs = positions * run_count(g);
   return work;
 }
 
@@ -80,8 +100,8 @@ bool gathering_pays(const ConvGeometry& g) {
   constexpr std::size_t bytes_per_cycle = 32;
   constexpr std::size_t cycles_per_run = 6;
   if (g.groups != 1) return false;
-  const std::size_t in_place = cycles_per_product * work_in_place(g).products;
-  const TileConvWork gathered = work_gathered(g);
+  const std::size_t in_place = cycles_per_product * work_in_place(g, {}).products;
+  const TileConvWork gathered = work_gathered(g, {});
   const std::size_t copies = gathered.gathered_bytes / bytes_per_cycle + cycles_per_run * gathered.gathered_runs;
   return cycles_per_product * gathered.products + copies < in_place + in_place / 8;
 }
@@ -317,8 +337,8 @@ bool can_pool(const ConvGeometry& g, const PoolWindow& window) {
   return !in_bands || window.height * pitch_of(g) <= most_band_positions;
 }
 
-TileConvWork tile_conv_work(const ConvGeometry& g) {
-  return gathering_pays(g) ? work_gathered(g) : work_in_place(g);
+TileConvWork tile_conv_work(const ConvGeometry& g, const PoolWindow& pool) {
+  return gathering_pays(g) ? work_gathered(g, pool) : work_in_place(g, pool);
 }
 
 TileTask tile_task(const TileConv& tiles) {

@@ -14,12 +14,15 @@ namespace podaq::runtime_detail::amx {
 
 /// What one sample of a convolution takes, copying windows included where that is done.
 struct TileConvWork {
-  std::size_t products = 0;  ///< Tiles of 16 positions times 64 bytes of the window times 16 outputs.
-  std::size_t steps = 0;     ///< Tiles of 16 positions times 64 bytes, for each block of 64 outputs.
+  std::size_t products = 0;     ///< Tiles of 16 positions times 64 bytes of the window times 16 outputs.
+  std::size_t steps = 0;        ///< Tiles of 16 positions times 64 bytes, for each block of 64 outputs.
+  std::size_t far_weights = 0;  ///< Tiles of weights that come from beyond the first-level cache.
+  std::size_t sums = 0;         ///< Vectors of 16 outputs of a position, those between rows included.
   std::size_t gathered_bytes = 0, gathered_runs = 0;  ///< Of all windows.
 };
 
 /// The work of a convolution whose small groups are merged.
-[[nodiscard]] TileConvWork tile_conv_work(const ConvGeometry& geometry);
+/// @param pool  The windows of the max pooling that it absorbed; 1 x 1: none.
+[[nodiscard]] TileConvWork tile_conv_work(const ConvGeometry& geometry, const PoolWindow& pool);
 
 }  // namespace podaq::runtime_detail::amx
