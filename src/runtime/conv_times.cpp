@@ -14,6 +14,17 @@ namespace podaq::runtime_detail {
 
 namespace {
 
+// A time at each of the considered batches.
+template <typename TimeOf>
+BatchTimes at_batches(ConvSurroundings around, TimeOf time_of) {
+  BatchTimes times{};
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    around.batch = considered_batches[i];
+    times[i] = time_of(around);
+  }
+  return times;
+}
+
 // The max pooling that a dense kernel would absorb.
 struct AbsorbedPool {
   std::optional<std::size_t> node;
@@ -43,13 +54,15 @@ void set_dense_times(const NodeView& view, Isa isa, std::optional<std::size_t> r
   const bool has_planar_residual = adds && view.input_layout(1) == Layout::planar;
   const AbsorbedPool pool = absorbed_pool(view, kernel, reader);
   ConvSurroundings around{.transposes_residual = has_planar_residual, .adds_residual = adds, .pool = pool.window};
-  const auto time = [&] {
-    return &kernel == &amx::tile_conv ? tile_conv_ns(g, around, cost) : quad_conv_ns(g, around, cost);
+  const auto times_now = [&] {
+    return at_batches(around, [&](const ConvSurroundings& at_batch) {
+      return &kernel == &amx::tile_conv ? tile_conv_ns(g, at_batch, cost) : quad_conv_ns(g, at_batch, cost);
+    });
   };
   DenseTimes& dense = has_planar_residual ? times.dense_planar_residual : times.dense;
-  dense.of_codes = time();
+  dense.of_codes = times_now();
   around.quantizes = true;
-  dense.of_floats = time();
+  dense.of_floats = times_now();
   times.pool = pool.node;
 }
 
@@ -79,13 +92,20 @@ ConvTimes conv_times(const Graph& graph, std::size_t index, const Neighbours& ne
   times.zeros = weights.empty() ? 0.0 : zeros / static_cast<double>(weights.size());
   // Arranging the weights takes time at load: only where it could pay.
   const ConvSurroundings around{.adds_residual = adds};
-  const double least = guess_sparse_conv_ns(g, around, weights, avx512::most_joined_rows, cost);
-  if (least >= std::max(times.dense.of_codes, times.dense.of_floats)) {
-    times.sparse = guess_sparse_conv_ns(g, around, weights, 1, cost);
+  const auto guess = [&](std::size_t joined_rows) {
+    return at_batches(around, [&](const ConvSurroundings& at_batch) {
+      return guess_sparse_conv_ns(g, at_batch, weights, joined_rows, cost);
+    });
+  };
+  const BatchTimes least = guess(avx512::most_joined_rows);
+  if (least[0] >= std::max(times.dense.of_codes[0], times.dense.of_floats[0])) {
+    times.sparse = guess(1);
     return times;
   }
   times.packed = avx512::sparse_conv.prepare(planar);
-  times.sparse = sparse_conv_ns(g, around, std::get<SparseConv>(*times.packed).program, cost);
+  times.sparse = at_batches(around, [&](const ConvSurroundings& at_batch) {
+    return sparse_conv_ns(g, at_batch, std::get<SparseConv>(*times.packed).program, cost);
+  });
   return times;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -10,18 +11,25 @@
 
 namespace podaq::runtime_detail {
 
-/// The time of a kernel that cannot compute a node.
-inline constexpr double never = std::numeric_limits<double>::infinity();
+/// The batches that choices consider: some networks run one sample at a time, others many.
+inline constexpr std::array<std::size_t, 2> considered_batches = {1, 64};
 
-/// What the dense kernel of a convolution takes, in ns, without transposing its input.
+/// Times per sample, in ns, one for each of the considered batches.
+using BatchTimes = std::array<double, considered_batches.size()>;
+
+/// The times of a kernel that cannot compute a node.
+inline constexpr BatchTimes never = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+
+/// What the dense kernel of a convolution takes without transposing its input.
 struct DenseTimes {
-  double of_codes = never, of_floats = never;  ///< By what it reads: floats where it absorbs the quantize before it.
+  BatchTimes of_codes = never,
+             of_floats = never;  ///< By what it reads: floats where it absorbs the quantize before it.
 };
 
-/// What a convolution of codes takes, in ns, by each kernel.
+/// What a convolution of codes takes by each kernel.
 struct ConvTimes {
   DenseTimes dense, dense_planar_residual;  ///< By the layout of the second operand; the latter transposes it.
-  double sparse = never;                    ///< Without transposing operands.
+  BatchTimes sparse = never;                ///< Without transposing operands.
   std::optional<std::size_t> quantize;      ///< The node that the dense kernel absorbs before it,
   std::optional<std::size_t> pool;          ///< and the one after it.
   double zeros = 0.0;                       ///< Share of the weights.

@@ -18,6 +18,11 @@ double as_double(std::size_t count) {
   return static_cast<double>(count);
 }
 
+// What a kernel takes whatever the size of a sample.
+double fixed_ns(std::size_t batch, const CostCoefficients& cost) {
+  return cost.call / as_double(batch) + cost.sample;
+}
+
 // Vectors of 16 outputs of a result, pooled or not.
 double results_of(const ConvGeometry& g, const PoolWindow& pool) {
   const std::size_t vectors = round_up(g.outputs_per_group(), lanes) / lanes * g.groups;
@@ -75,15 +80,17 @@ double sparse_operands_ns(const ConvGeometry& g, const ConvSurroundings& around,
   return time;
 }
 
-ConvSurroundings surroundings_of(const QuadConv& conv) {
-  return {.transposes_input = conv.input_is_planar,
+ConvSurroundings surroundings_of(const QuadConv& conv, std::size_t batch) {
+  return {.batch = batch,
+          .transposes_input = conv.input_is_planar,
           .transposes_residual = conv.residual_is_planar,
           .adds_residual = conv.epilogue.adds_codes,
           .quantizes = conv.quantizes.has_value(),
           .pool = {.height = conv.pool_height, .width = conv.pool_width}};
 }
 
-std::optional<double> max_pool_node_ns(const Pool& pool, Layout layout, const CostCoefficients& cost) {
+std::optional<double> max_pool_node_ns(const Pool& pool, std::size_t batch, Layout layout,
+                                       const CostCoefficients& cost) {
   if (pool.rows.spans.empty() || pool.columns.spans.empty()) return std::nullopt;
   const auto most_taps = [](const WindowList& windows) {
     std::size_t most = 0;
@@ -94,8 +101,8 @@ std::optional<double> max_pool_node_ns(const Pool& pool, Layout layout, const Co
                       .rows = pool.rows.spans.size(),
                       .columns = pool.columns.spans.size(),
                       .taps = most_taps(pool.rows) * most_taps(pool.columns),
-                      .has_fast_stride = pool.regular_stride <= 2},
-                     layout, cost);
+                      .has_fast_stride = pool.end_regular > pool.first_regular && pool.regular_stride <= 2},
+                     batch, layout, cost);
 }
 
 }  // namespace
@@ -113,17 +120,19 @@ double quad_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around
   };
   double steps = as_double(vectors / most_vectors) * step_ns(most_vectors);
   if (vectors % most_vectors != 0) steps += step_ns(vectors % most_vectors);
-  return cost.call + operands_ns(g, around, cost) + as_double(g.groups * quads) * steps +
+  return fixed_ns(around.batch, cost) + operands_ns(g, around, cost) + as_double(g.groups * quads) * steps +
          cost.dense_output * results_of(g, pool);
 }
 
 double tile_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around, const CostCoefficients& cost) {
   const ConvGeometry g = with_merged_groups(geometry);
-  const amx::TileConvWork work = amx::tile_conv_work(g, around.pool);
-  return cost.call + cost.tile_call + operands_ns(g, around, cost) + cost.tile_product * as_double(work.products) +
-         cost.tile_step * as_double(work.steps) + cost.tile_weight * as_double(work.far_weights) +
-         cost.tile_sum * as_double(work.sums) + cost.gathered_byte * as_double(work.gathered_bytes) +
-         cost.gathered_run * as_double(work.gathered_runs) + cost.tile_output * results_of(g, around.pool);
+  const amx::TileConvWork work = amx::tile_conv_work(g, around.pool, around.batch);
+  const double tiles = cost.tile_set_up * as_double(work.set_ups) + cost.tile_product * as_double(work.products) +
+                       cost.tile_step * as_double(work.steps) + cost.tile_weight * as_double(work.far_weights) +
+                       cost.tile_sum * as_double(work.sums) + cost.gathered_byte * as_double(work.gathered_bytes) +
+                       cost.gathered_run * as_double(work.gathered_runs);
+  return fixed_ns(around.batch, cost) + operands_ns(g, around, cost) + tiles / as_double(around.batch) +
+         cost.tile_output * results_of(g, around.pool);
 }
 
 double sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& around, const SparseProgram& program,
@@ -132,7 +141,7 @@ double sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& around, con
                  cost.sparse_sums * as_double(program.rows.size() - g.output_channels);
   for (const avx512::SparseRun& run : program.runs)
     panel += static_cast<double>(run.groups) * run.quads * (cost.sparse_quad + cost.sparse_quad_row * run.rows);
-  return cost.call + sparse_operands_ns(g, around, cost) + panels_of(g) * panel;
+  return fixed_ns(around.batch, cost) + sparse_operands_ns(g, around, cost) + panels_of(g) * panel;
 }
 
 double guess_sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& around, std::span<const std::int8_t> weights,
@@ -141,56 +150,59 @@ double guess_sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& aroun
   const auto nonzeros = static_cast<double>(static_cast<std::ptrdiff_t>(weights.size()) - zeros);
   const double products = nonzeros / 4.0;
   const double columns = as_double(g.input_channels * g.taps());
-  return cost.call + sparse_operands_ns(g, around, cost) +
+  return fixed_ns(around.batch, cost) + sparse_operands_ns(g, around, cost) +
          panels_of(g) *
              (products * (cost.sparse_quad / as_double(joined_rows) + cost.sparse_quad_row) +
               cost.sparse_row * as_double(g.output_channels) + cost.sparse_pair * std::min(columns, nonzeros) / 2.0);
 }
 
-double max_pool_ns(const PoolSize& pool, Layout layout, const CostCoefficients& cost) {
+double max_pool_ns(const PoolSize& pool, std::size_t batch, Layout layout, const CostCoefficients& cost) {
   if (layout == Layout::channels_last) {
     const std::size_t vectors = round_up(pool.channels, vector_bytes) / vector_bytes;
-    return cost.call + cost.pool_load * as_double(pool.taps * vectors * pool.rows * pool.columns);
+    return fixed_ns(batch, cost) + cost.pool_load * as_double(pool.taps * vectors * pool.rows * pool.columns);
   }
   if (!pool.has_fast_stride)
-    return cost.call + cost.scalar * as_double(pool.channels * pool.rows * pool.columns * pool.taps);
+    return fixed_ns(batch, cost) + cost.scalar * as_double(pool.channels * pool.rows * pool.columns * pool.taps);
   constexpr std::size_t outputs_per_vector = 32;
   const bool joins_rows = pool.rows == 1;
   const std::size_t rows = joins_rows ? 1 : pool.channels * pool.rows;
   const std::size_t columns = joins_rows ? pool.channels * pool.columns : pool.columns;
   const std::size_t vectors = round_up(columns, outputs_per_vector) / outputs_per_vector;
-  return cost.call + as_double(rows) * (cost.planar_pool_row + cost.planar_pool_load * as_double(pool.taps * vectors));
+  return fixed_ns(batch, cost) +
+         as_double(rows) * (cost.planar_pool_row + cost.planar_pool_load * as_double(pool.taps * vectors));
 }
 
-double quantize_ns(std::size_t channels, std::size_t positions, Layout output, const CostCoefficients& cost) {
-  return cost.call + floats_to_codes_ns(channels, positions, output == Layout::channels_last, cost);
+double quantize_ns(std::size_t channels, std::size_t positions, std::size_t batch, Layout output,
+                   const CostCoefficients& cost) {
+  return fixed_ns(batch, cost) + floats_to_codes_ns(channels, positions, output == Layout::channels_last, cost);
 }
 
-std::optional<double> node_ns(const PlanNode& node, const CostCoefficients& cost) {
+std::optional<double> node_ns(const PlanNode& node, std::size_t batch, const CostCoefficients& cost) {
   if (node.kernel == &avx512::quad_conv) {
     const auto& conv = std::get<QuadConv>(node.packed);
-    return quad_conv_ns(conv.geometry, surroundings_of(conv), cost);
+    return quad_conv_ns(conv.geometry, surroundings_of(conv, batch), cost);
   }
   if (node.kernel == &amx::tile_conv) {
     const auto& conv = std::get<TileConv>(node.packed).conv;
-    return tile_conv_ns(conv.geometry, surroundings_of(conv), cost);
+    return tile_conv_ns(conv.geometry, surroundings_of(conv, batch), cost);
   }
   if (node.kernel == &avx512::sparse_conv) {
     const auto& conv = std::get<SparseConv>(node.packed);
     return sparse_conv_ns(conv.geometry,
-                          {.transposes_input = !conv.input_is_planar,
+                          {.batch = batch,
+                           .transposes_input = !conv.input_is_planar,
                            .transposes_residual = !conv.residual_is_planar,
                            .adds_residual = conv.epilogue.adds_codes},
                           conv.program, cost);
   }
   if (node.kernel == &avx512::code_max_pool)
-    return max_pool_node_ns(std::get<Pool>(node.packed), Layout::channels_last, cost);
+    return max_pool_node_ns(std::get<Pool>(node.packed), batch, Layout::channels_last, cost);
   if (node.kernel == &avx512::planar_max_pool)
-    return max_pool_node_ns(std::get<Pool>(node.packed), Layout::planar, cost);
+    return max_pool_node_ns(std::get<Pool>(node.packed), batch, Layout::planar, cost);
   if (node.kernel == &avx512::quantize) {
     const auto& conversion = std::get<Conversion>(node.packed);
     return quantize_ns(
-        conversion.channels, conversion.positions,
+        conversion.channels, conversion.positions, batch,
         conversion.output.channel == 1 && conversion.positions > 1 ? Layout::channels_last : Layout::planar, cost);
   }
   return std::nullopt;

@@ -11,11 +11,12 @@
 #include "runtime/plan.h"
 #include "runtime/window.h"
 
-// Estimated times of one sample, in ns.
+// Estimated times in ns, of one sample of a batch.
 namespace podaq::runtime_detail {
 
 /// What a convolution does besides multiplying, as its operands' layouts and its neighbours have it.
 struct ConvSurroundings {
+  std::size_t batch = 1;
   bool transposes_input = false, transposes_residual = false;
   bool adds_residual = false;
   bool quantizes = false;  ///< Whether it reads floats, the quantize before it absorbed.
@@ -48,13 +49,13 @@ struct PoolSize {
 };
 
 /// A max pooling on AVX-512.
-[[nodiscard]] double max_pool_ns(const PoolSize& pool, Layout layout, const CostCoefficients& cost);
+[[nodiscard]] double max_pool_ns(const PoolSize& pool, std::size_t batch, Layout layout, const CostCoefficients& cost);
 
 /// A quantize on AVX-512 that no convolution absorbed.
-[[nodiscard]] double quantize_ns(std::size_t channels, std::size_t positions, Layout output,
+[[nodiscard]] double quantize_ns(std::size_t channels, std::size_t positions, std::size_t batch, Layout output,
                                  const CostCoefficients& cost);
 
 /// A node of a plan, what it absorbed included; nothing for kernels that the model does not know.
-[[nodiscard]] std::optional<double> node_ns(const PlanNode& node, const CostCoefficients& cost);
+[[nodiscard]] std::optional<double> node_ns(const PlanNode& node, std::size_t batch, const CostCoefficients& cost);
 
 }  // namespace podaq::runtime_detail

@@ -60,25 +60,38 @@ bool has_layout(const Value& value) {
 // Scalar code: taken only where nothing else can be.
 constexpr double impossible = 1e12;
 
+// How much the times at each of the considered batches matter.
+using BatchWeights = BatchTimes;
+
 struct Chooser {
   const Graph& graph;
   const CostCoefficients& cost;
   LayoutGroups groups;
   const Neighbours& neighbours;
-  std::vector<std::optional<ConvTimes>> conv_times;  ///< By node; only convolutions of codes have them.
+  BatchWeights weights{};
+  std::vector<std::optional<ConvTimes>> conv_times{};  ///< By node; only convolutions of codes have them.
 
   [[nodiscard]] double bytes(ValueId value) const {
     return static_cast<double>(sample_size(graph.values[value].shape));
   }
 
+  [[nodiscard]] double weigh(const BatchTimes& times) const {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < times.size(); ++i)
+      if (weights[i] != 0.0) sum += weights[i] * std::min(times[i], impossible);
+    return sum;
+  }
+  // A time that is the same at all batches.
+  [[nodiscard]] double weigh(double time) const { return time * std::accumulate(weights.begin(), weights.end(), 0.0); }
+
   [[nodiscard]] double transpose_time(ValueId value, const std::vector<Layout>& layouts, Layout wanted) const {
     const bool differs = position_count(graph.values[value].shape) > 1 && layouts[value] != wanted;
-    return differs ? cost.transpose * bytes(value) : 0.0;
+    return differs ? weigh(cost.transpose * bytes(value)) : 0.0;
   }
 
-  // Times of a convolution under given layouts, as far as they leave a choice.
+  // Weighted times of a convolution under given layouts, as far as they leave a choice.
   struct Pick {
-    double dense = never, sparse = never;
+    double dense = std::numeric_limits<double>::infinity(), sparse = std::numeric_limits<double>::infinity();
     [[nodiscard]] bool is_sparse() const { return sparse < dense; }
     [[nodiscard]] double time() const { return std::min(sparse, dense); }
   };
@@ -91,12 +104,12 @@ struct Chooser {
     if (is_free || layouts[node.output] == Layout::channels_last) {
       const bool has_planar_residual = node.inputs.size() > 1 && layouts[node.inputs[1]] == Layout::planar;
       const DenseTimes& dense = has_planar_residual ? times.dense_planar_residual : times.dense;
-      picked.dense = std::min(
-          impossible, times.quantize ? dense.of_floats
-                                     : dense.of_codes + transpose_time(node.inputs[0], layouts, Layout::channels_last));
+      picked.dense = times.quantize
+                         ? weigh(dense.of_floats)
+                         : weigh(dense.of_codes) + transpose_time(node.inputs[0], layouts, Layout::channels_last);
     }
     if (is_free || layouts[node.output] == Layout::planar) {
-      picked.sparse = std::min(impossible, times.sparse);
+      picked.sparse = weigh(times.sparse);
       for (const ValueId input : node.inputs) picked.sparse += transpose_time(input, layouts, Layout::planar);
     }
     return picked;
@@ -118,32 +131,31 @@ struct Chooser {
   [[nodiscard]] double time_of(const Quantize&, std::size_t index, const std::vector<Layout>& layouts) const {
     const ValueId output = graph.nodes[index].output;
     const Shape& shape = graph.values[output].shape;
-    return is_absorbed(index, layouts)
-               ? 0.0
-               : quantize_ns(channel_count(shape), position_count(shape), layouts[output], cost);
+    if (is_absorbed(index, layouts)) return 0.0;
+    return weigh(quantize_ns(channel_count(shape), position_count(shape), 1, layouts[output], cost));
   }
   [[nodiscard]] double time_of(const MaxPool& pool, std::size_t index, const std::vector<Layout>& layouts) const {
     const Node& node = graph.nodes[index];
     const Value& output = graph.values[node.output];
     if (!output.qparams || is_absorbed(index, layouts)) return 0.0;
     const std::size_t columns = static_cast<std::size_t>(output.shape.back());
-    return max_pool_ns({.channels = channel_count(output.shape),
-                        .rows = position_count(output.shape) / columns,
-                        .columns = columns,
-                        .taps = static_cast<std::size_t>(element_count(pool.kernel)),
-                        .has_fast_stride = pool.stride.back() <= 2},
-                       layouts[node.inputs[0]], cost);
+    return weigh(max_pool_ns({.channels = channel_count(output.shape),
+                              .rows = position_count(output.shape) / columns,
+                              .columns = columns,
+                              .taps = static_cast<std::size_t>(element_count(pool.kernel)),
+                              .has_fast_stride = pool.stride.back() <= 2 && columns > 1},
+                             1, layouts[node.inputs[0]], cost));
   }
   // Only scalar code takes the mean of planar windows.
   [[nodiscard]] double time_of(const AvgPool& pool, std::size_t index, const std::vector<Layout>& layouts) const {
     const Node& node = graph.nodes[index];
     if (layouts[node.inputs[0]] != Layout::planar || !graph.values[node.output].qparams) return 0.0;
-    return cost.scalar * static_cast<double>(element_count(pool.kernel)) * bytes(node.output);
+    return weigh(cost.scalar * static_cast<double>(element_count(pool.kernel)) * bytes(node.output));
   }
   [[nodiscard]] double time_of(const AdaptivePool& pool, std::size_t index, const std::vector<Layout>& layouts) const {
     const Node& node = graph.nodes[index];
     if (layouts[node.inputs[0]] != Layout::planar || !graph.values[node.output].qparams) return 0.0;
-    return pool.kind == AdaptivePool::Kind::max ? 0.0 : cost.scalar * bytes(node.inputs[0]);
+    return pool.kind == AdaptivePool::Kind::max ? 0.0 : weigh(cost.scalar * bytes(node.inputs[0]));
   }
   // A linear absorbs the flatten before it; others are copied, element by element where the layout changes.
   [[nodiscard]] double time_of(const Reshape&, std::size_t index, const std::vector<Layout>& layouts) const {
@@ -153,7 +165,7 @@ struct Chooser {
     const bool is_absorbed_by_linear =
         output.shape.size() == 1 && reader && std::holds_alternative<Linear>(graph.nodes[*reader].op);
     const bool keeps_order = layouts[node.inputs[0]] == Layout::planar && layouts[node.output] == Layout::planar;
-    return !output.qparams || is_absorbed_by_linear || keeps_order ? 0.0 : bytes(node.output) * cost.scalar;
+    return !output.qparams || is_absorbed_by_linear || keeps_order ? 0.0 : weigh(bytes(node.output) * cost.scalar);
   }
   // The same in both layouts.
   template <typename OtherOp>
@@ -165,6 +177,16 @@ struct Chooser {
     double time = 0.0;
     for (std::size_t index = 0; index < graph.nodes.size(); ++index)
       time += std::visit([&](const auto& op) { return time_of(op, index, layouts); }, graph.nodes[index].op);
+    return time;
+  }
+
+  // The time at one of the considered batches.
+  [[nodiscard]] double total_at(std::size_t batch, const std::vector<Layout>& layouts) {
+    const BatchWeights kept = weights;
+    weights = {};
+    weights[batch] = 1.0;
+    const double time = total(layouts);
+    weights = kept;
     return time;
   }
 
@@ -197,32 +219,52 @@ struct Chooser {
   }
 };
 
-std::vector<Layout> choose_layouts(const Chooser& chooser, SparseKernels sparse) {
+std::vector<Layout> choose_layouts(const Chooser& chooser) {
   std::vector<Layout> dense = chooser.all(Layout::channels_last);
   std::vector<Layout> planar = chooser.all(Layout::planar);
-  if (sparse == SparseKernels::never) return dense;
-  if (sparse == SparseKernels::always) return planar;
   const double dense_time = chooser.descend(dense);
   const double planar_time = chooser.descend(planar);
   return planar_time < dense_time ? planar : dense;
+}
+
+// The layouts that are fastest where both batches matter alike, relatively, but slower than all dense at neither.
+// Leaves the weights that led there.
+std::vector<Layout> choose_layouts_for_batches(Chooser& chooser) {
+  constexpr int most_attempts = 6;
+  constexpr double rounding = 1e-9;
+  const std::vector<Layout> dense = chooser.all(Layout::channels_last);
+  BatchTimes dense_times{};
+  for (std::size_t batch = 0; batch < dense_times.size(); ++batch) {
+    dense_times[batch] = chooser.total_at(batch, dense);
+    chooser.weights[batch] = 1.0 / std::max(dense_times[batch], 1.0);
+  }
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    const std::vector<Layout> chosen = choose_layouts(chooser);
+    bool loses = false;
+    for (std::size_t batch = 0; batch < dense_times.size(); ++batch) {
+      if (chooser.total_at(batch, chosen) <= dense_times[batch] * (1.0 + rounding)) continue;
+      chooser.weights[batch] *= 2.0;
+      loses = true;
+    }
+    if (!loses) return chosen;
+  }
+  return dense;
 }
 
 std::string microseconds(double ns) {
   return concat(std::round(ns / 10.0) / 100.0, " us");
 }
 
-// Why a convolution runs dense or sparse.
+// Why a convolution runs dense or sparse, with times of single samples.
 std::string reason_of(const Chooser& chooser, std::size_t index, const std::vector<Layout>& layouts, bool is_sparse) {
-  const ConvTimes& times = *chooser.conv_times[index];
-  const std::string zeros = concat(std::round(100.0 * times.zeros), " % zeros");
+  const std::string zeros = concat(std::round(100.0 * chooser.conv_times[index]->zeros), " % zeros");
   const auto alone = chooser.pick(index, chooser.all(is_sparse ? Layout::channels_last : Layout::planar));
-  const double other = is_sparse ? alone.dense : alone.sparse;
   const auto here = chooser.pick(index, layouts);
-  if (other == never || other >= impossible)
-    return concat(zeros, is_sparse ? ", no dense kernel can" : ", no sparse kernel can");
-  const bool loses = other < (is_sparse ? here.sparse : here.dense);
-  return concat(zeros, is_sparse ? ", dense would take " : ", sparse would take ", microseconds(other),
-                loses ? ", but not its neighbours" : "");
+  const double other = is_sparse ? alone.dense : alone.sparse;
+  const std::string_view name = is_sparse ? "dense" : "sparse";
+  if (other >= impossible) return concat(zeros, ", no ", name, " kernel fits");
+  const bool is_faster = other < (is_sparse ? here.sparse : here.dense);
+  return concat(zeros, ", ", name, " would take ", microseconds(other), is_faster ? " but cost elsewhere" : "");
 }
 
 std::string reason_of(const Kernel& kernel, Isa isa) {
@@ -238,30 +280,36 @@ KernelChoices choose_kernels(const Graph& graph, Isa isa, SparseKernels sparse, 
                         .reasons = {},
                         .packed = std::vector<std::optional<Packed>>(graph.nodes.size())};
   const Neighbours neighbours = neighbours_of(graph);
-  Chooser chooser{
-      .graph = graph, .cost = cost, .groups = LayoutGroups(graph), .neighbours = neighbours, .conv_times = {}};
+  Chooser chooser{.graph = graph, .cost = cost, .groups = LayoutGroups(graph), .neighbours = neighbours};
   chooser.conv_times.resize(graph.nodes.size());
-  if (is_usable(Isa::avx512, isa)) {
-    if (sparse == SparseKernels::automatic)
-      for (std::size_t index = 0; index < graph.nodes.size(); ++index)
-        if (std::holds_alternative<Conv>(graph.nodes[index].op) && graph.values[graph.nodes[index].inputs[0]].qparams)
-          chooser.conv_times[index] = conv_times(graph, index, neighbours, isa, cost);
-    choices.layouts = choose_layouts(chooser, sparse);
+  const bool has_sparse = is_usable(Isa::avx512, isa);
+  if (has_sparse && sparse == SparseKernels::automatic) {
+    for (std::size_t index = 0; index < graph.nodes.size(); ++index)
+      if (std::holds_alternative<Conv>(graph.nodes[index].op) && graph.values[graph.nodes[index].inputs[0]].qparams)
+        chooser.conv_times[index] = conv_times(graph, index, neighbours, isa, cost);
+    choices.layouts = choose_layouts_for_batches(chooser);
+  } else if (has_sparse) {
+    choices.layouts = chooser.all(sparse == SparseKernels::always ? Layout::planar : Layout::channels_last);
   }
   for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
     const NodeView view{.graph = graph, .node = graph.nodes[index], .layouts = choices.layouts};
     auto& times = chooser.conv_times[index];
     const bool wants_sparse = times ? chooser.pick(index, choices.layouts).is_sparse()
-                                    : sparse == SparseKernels::always && is_usable(Isa::avx512, isa);
-    const bool is_sparse =
-        wants_sparse && std::holds_alternative<Conv>(view.node.op) && avx512::sparse_conv.accepts(view);
+                                    : has_sparse && sparse == SparseKernels::always &&
+                                          std::holds_alternative<Conv>(view.node.op) && view.has_codes();
+    const bool is_sparse = wants_sparse && avx512::sparse_conv.accepts(view);
     choices.kernels.push_back(is_sparse ? &avx512::sparse_conv : &choose_kernel(view, isa));
-    choices.reasons.push_back(times ? reason_of(chooser, index, choices.layouts, is_sparse)
-                                    : reason_of(*choices.kernels.back(), isa));
     if (is_sparse && times && times->packed) {
       set_operand_layouts(std::get<SparseConv>(*times->packed), view);
       choices.packed[index] = std::move(times->packed);
     }
+  }
+  chooser.weights = {1.0};
+  for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
+    const Kernel& kernel = *choices.kernels[index];
+    choices.reasons.push_back(chooser.conv_times[index]
+                                  ? reason_of(chooser, index, choices.layouts, &kernel == &avx512::sparse_conv)
+                                  : reason_of(kernel, isa));
   }
   return choices;
 }

@@ -55,7 +55,7 @@ Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse, const CostCoe
   }
   absorb_neighbours(plan, graph, choices.layouts);
   for (const PlanNode& node : plan.nodes)
-    if (const auto estimate = node_ns(node, cost)) plan.choices[node.graph_node].estimated_us = *estimate / 1000.0;
+    if (const auto estimate = node_ns(node, 1, cost)) plan.choices[node.graph_node].estimated_us = *estimate / 1000.0;
   for (const PlanNode& node : plan.nodes)
     if (node.kernel->scratch_bytes != nullptr)
       plan.scratch_bytes = std::max(plan.scratch_bytes, node.kernel->scratch_bytes(node.packed));

@@ -53,12 +53,12 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-std::vector<double> work_of(const PlanNode& node) {
+std::vector<double> work_of(const PlanNode& node, std::size_t batch) {
   std::vector<double> work;
   for (const NamedCoefficient& coefficient : named_coefficients) {
     CostCoefficients unit = no_costs();
     unit.*coefficient.member = 1.0;
-    const auto time = node_ns(node, unit);
+    const auto time = node_ns(node, batch, unit);
     if (!time) return {};
     work.push_back(*time);
   }

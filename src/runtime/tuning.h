@@ -10,16 +10,16 @@
 
 namespace podaq::runtime_detail {
 
-/// What a node does, counted in the items of `named_coefficients`, and the time that it took.
+/// What a node does for one sample of a batch, counted in the items of `named_coefficients`, and the time that it took.
 struct NodeSample {
   std::string_view kernel;
   std::vector<double> work;
   double ns = 0.0;
 };
 
-/// What the cost model says that a node of a plan does: its estimate is the sum of these counts times the coefficients.
-/// Empty for kernels that it does not know.
-[[nodiscard]] std::vector<double> work_of(const PlanNode& node);
+/// What the cost model says that a node of a plan does for one sample of a batch: its estimate is the sum of these
+/// counts times the coefficients. Empty for kernels that it does not know.
+[[nodiscard]] std::vector<double> work_of(const PlanNode& node, std::size_t batch);
 
 /// The coefficients whose estimates lie nearest to the samples' times, relatively; those that no sample touches keep
 /// their defaults.

@@ -14,22 +14,25 @@ namespace podaq::runtime_detail {
 
 namespace {
 
+constexpr std::size_t measured_batches[] = {1, 16};
+
 struct Subject {
   NodeRunner runner;
   NodeTimer timer{runner};
+  std::size_t batch;
 
-  explicit Subject(Plan plan) : runner(std::move(plan), 1) {}
+  Subject(Plan plan, std::size_t samples) : runner(std::move(plan), samples), batch(samples) {}
   Subject(const Subject&) = delete;
   Subject& operator=(const Subject&) = delete;
 };
 
 // One round of all plans. The first run of each brings its weights back into the caches.
 void run_round(std::vector<std::unique_ptr<Subject>>& subjects) {
-  constexpr int timed_runs = 3;
+  constexpr std::size_t timed_runs = 3;
   for (const auto& subject : subjects) {
     throw_if_cancelled();
     subject->runner.run_all();
-    for (int i = 0; i < timed_runs; ++i) subject->timer.run_round();
+    for (std::size_t i = 0; i < (subject->batch == 1 ? timed_runs : 1); ++i) subject->timer.run_round();
   }
 }
 
@@ -38,10 +41,11 @@ void run_round(std::vector<std::unique_ptr<Subject>>& subjects) {
 std::vector<NodeSample> measure_nodes(Isa isa, const TuningOptions& options) {
   using Clock = std::chrono::steady_clock;
   std::vector<std::unique_ptr<Subject>> subjects;
-  for (Plan& plan : tuning_plans(isa)) {
-    throw_if_cancelled();
-    subjects.push_back(std::make_unique<Subject>(std::move(plan)));
-  }
+  for (const std::size_t batch : measured_batches)
+    for (Plan& plan : tuning_plans(isa)) {
+      throw_if_cancelled();
+      subjects.push_back(std::make_unique<Subject>(std::move(plan), batch));
+    }
   const auto start = Clock::now();
   run_round(subjects);
   const double round_seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -58,8 +62,11 @@ std::vector<NodeSample> measure_nodes(Isa isa, const TuningOptions& options) {
     const std::vector<double> times = subject->timer.medians();
     const std::vector<PlanNode>& nodes = subject->runner.plan().nodes;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      std::vector<double> work = work_of(nodes[i]);
-      if (!work.empty()) samples.push_back({.kernel = nodes[i].kernel->name, .work = std::move(work), .ns = times[i]});
+      std::vector<double> work = work_of(nodes[i], subject->batch);
+      if (!work.empty())
+        samples.push_back({.kernel = nodes[i].kernel->name,
+                           .work = std::move(work),
+                           .ns = times[i] / static_cast<double>(subject->batch)});
     }
   }
   return samples;

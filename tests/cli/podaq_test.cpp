@@ -91,10 +91,11 @@ TEST_F(PodaqProgram, InspectNamesTheDamagedSection) {
   expect_has(outcome.text.substr(row, outcome.text.find('\n', row) - row), "WRONG");
 }
 
-TEST_F(PodaqProgram, BenchPrintsALatencyAndTheKernels) {
-  const Outcome outcome = podaq("bench " + file_ + " --batch 3 --seconds 0.05 --kernels");
+TEST_F(PodaqProgram, BenchPrintsALatencyAndExplainsIt) {
+  const Outcome outcome = podaq("bench " + file_ + " --batch 3 --seconds 0.05 --explain");
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* part : {"median", "us", "samples/s", "batch 3", "layer"}) expect_has(outcome.text, part);
+  for (const char* part : {"median", "us", "samples/s", "batch 3", "layer", "kernel", "share", "GMAC/s", "why", "fits"})
+    expect_has(outcome.text, part);
 }
 
 TEST_F(PodaqProgram, AFileThatIsNoneIsRefusedByName) {

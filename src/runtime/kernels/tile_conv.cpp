@@ -74,22 +74,26 @@ TileConvWork tile_work(const ConvGeometry& g, const Strips& strips, std::size_t 
 }
 
 // Reading windows in place: a plane's borders are positions too, and each run of a window takes whole chunks.
-TileConvWork work_in_place(const ConvGeometry& g, const PoolWindow& pool) {
+TileConvWork work_in_place(const ConvGeometry& g, const PoolWindow& pool, std::size_t batch) {
   const std::size_t chunks = run_count(g) * chunks_of(run_bytes(g));
   const bool strips_are_bands = g.output_height > 1 && pool.height * pool.width > 1;
   if (strips_are_bands)
-    return tile_work(
-        g, {.count = g.output_height / pool.height, .positions = (pool.height - 1) * pitch_of(g) + g.output_width},
-        chunks);
-  return tile_work(g, {.count = 1, .positions = (g.output_height - 1) * pitch_of(g) + g.output_width}, chunks);
+    return tile_work(g,
+                     {.count = batch * (g.output_height / pool.height),
+                      .positions = (pool.height - 1) * pitch_of(g) + g.output_width},
+                     chunks);
+  return tile_work(g, {.count = batch, .positions = (g.output_height - 1) * pitch_of(g) + g.output_width}, chunks);
 }
 
 // Copying each window to its own bytes first.
-TileConvWork work_gathered(const ConvGeometry& g, const PoolWindow& pool) {
+TileConvWork work_gathered(const ConvGeometry& g, const PoolWindow& pool, std::size_t batch) {
   const std::size_t window_bytes = run_count(g) * run_bytes(g);
   const std::size_t positions =
-      (g.output_height / pool.height * pool.height) * (g.output_width / pool.width * pool.width);
-  TileConvWork work = tile_work(g, {.count = 1, .positions = positions}, chunks_of(window_bytes));
+      batch * (g.output_height / pool.height * pool.height) * (g.output_width / pool.width * pool.width);
+  const std::size_t strips = round_up(positions, most_gathered_positions) / most_gathered_positions;
+  TileConvWork work = tile_work(g, {.count = strips, .positions = std::min(positions, most_gathered_positions)},
+                                chunks_of(window_bytes));
+  work.set_ups = strips;
   work.gathered_bytes = positions * window_bytes;
   work.gathered_runs = positions * run_count(g);
   return work;
@@ -100,9 +104,10 @@ bool gathering_pays(const ConvGeometry& g) {
   constexpr std::size_t bytes_per_cycle = 32;
   constexpr std::size_t cycles_per_run = 6;
   if (g.groups != 1) return false;
-  const std::size_t in_place = cycles_per_product * work_in_place(g, {}).products;
-  const TileConvWork gathered = work_gathered(g, {});
-  const std::size_t copies = gathered.gathered_bytes / bytes_per_cycle + cycles_per_run * gathered.gathered_runs;
+  const std::size_t in_place = cycles_per_product * work_in_place(g, {}, 1).products;
+  const std::size_t window_bytes = run_count(g) * run_bytes(g);
+  const TileConvWork gathered = tile_work(g, {.count = 1, .positions = g.output_positions()}, chunks_of(window_bytes));
+  const std::size_t copies = g.output_positions() * (window_bytes / bytes_per_cycle + cycles_per_run * run_count(g));
   return cycles_per_product * gathered.products + copies < in_place + in_place / 8;
 }
 
@@ -337,8 +342,8 @@ bool can_pool(const ConvGeometry& g, const PoolWindow& window) {
   return !in_bands || window.height * pitch_of(g) <= most_band_positions;
 }
 
-TileConvWork tile_conv_work(const ConvGeometry& g, const PoolWindow& pool) {
-  return gathering_pays(g) ? work_gathered(g, pool) : work_in_place(g, pool);
+TileConvWork tile_conv_work(const ConvGeometry& g, const PoolWindow& pool, std::size_t batch) {
+  return gathering_pays(g) ? work_gathered(g, pool, batch) : work_in_place(g, pool, batch);
 }
 
 TileTask tile_task(const TileConv& tiles) {

@@ -12,8 +12,9 @@ namespace podaq::runtime_detail::amx {
 /// Whether a convolution whose small groups are merged can absorb a max pooling over such windows.
 [[nodiscard]] bool can_pool(const ConvGeometry& geometry, const PoolWindow& window);
 
-/// What one sample of a convolution takes, copying windows included where that is done.
+/// What a batch of a convolution takes, copying windows included where that is done.
 struct TileConvWork {
+  std::size_t set_ups = 1;      ///< How often the tiles are set up.
   std::size_t products = 0;     ///< Tiles of 16 positions times 64 bytes of the window times 16 outputs.
   std::size_t steps = 0;        ///< Tiles of 16 positions times 64 bytes, for each block of 64 outputs.
   std::size_t far_weights = 0;  ///< Tiles of weights that come from beyond the first-level cache.
@@ -22,7 +23,7 @@ struct TileConvWork {
 };
 
 /// The work of a convolution whose small groups are merged.
-/// @param pool  The windows of the max pooling that it absorbed; 1 x 1: none.
-[[nodiscard]] TileConvWork tile_conv_work(const ConvGeometry& geometry, const PoolWindow& pool);
+/// @param pool   The windows of the max pooling that it absorbed; 1 x 1: none.
+[[nodiscard]] TileConvWork tile_conv_work(const ConvGeometry& geometry, const PoolWindow& pool, std::size_t batch);
 
 }  // namespace podaq::runtime_detail::amx
