@@ -167,6 +167,11 @@ struct Chooser {
     const bool keeps_order = layouts[node.inputs[0]] == Layout::planar && layouts[node.output] == Layout::planar;
     return !output.qparams || is_absorbed_by_linear || keeps_order ? 0.0 : weigh(bytes(node.output) * cost.scalar);
   }
+  [[nodiscard]] double time_of(const Dequantize&, std::size_t index, const std::vector<Layout>& layouts) const {
+    const ValueId input = graph.nodes[index].inputs[0];
+    const bool keeps_order = layouts[input] == Layout::planar || position_count(graph.values[input].shape) == 1;
+    return keeps_order ? 0.0 : weigh(cost.scalar * bytes(input));
+  }
   // The same in both layouts.
   template <typename OtherOp>
   [[nodiscard]] double time_of(const OtherOp&, std::size_t, const std::vector<Layout>&) const {
@@ -262,14 +267,15 @@ std::string reason_of(const Chooser& chooser, std::size_t index, const std::vect
   const auto here = chooser.pick(index, layouts);
   const double other = is_sparse ? alone.dense : alone.sparse;
   const std::string_view name = is_sparse ? "dense" : "sparse";
-  if (other >= impossible) return concat(zeros, ", no ", name, " kernel fits");
+  if (other >= impossible) return concat(zeros, "; no ", name, " kernel fits");
   const bool is_faster = other < (is_sparse ? here.sparse : here.dense);
-  return concat(zeros, ", ", name, " would take ", microseconds(other), is_faster ? " but cost elsewhere" : "");
+  return concat(zeros, "; ", name, ": ", microseconds(other), " a sample",
+                is_faster ? ", but batches or neighbours lose" : "");
 }
 
 std::string reason_of(const Kernel& kernel, Isa isa) {
-  if (kernel.isa != Isa::reference || isa == Isa::reference) return concat("first that fits on ", name_of(isa));
-  return concat("none of ", name_of(isa), " fits");
+  if (kernel.isa != Isa::reference || isa == Isa::reference) return concat("the first that fits on ", name_of(isa));
+  return concat("none for ", name_of(isa), " fits");
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ void NetworkBuilder::flatten() {
 }
 
 Graph NetworkBuilder::finish() {
+  if (graph_.values[last].qparams) append(Dequantize{}, {}, std::nullopt);
   graph_.outputs = {last};
   return std::move(graph_);
 }

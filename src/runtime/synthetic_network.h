@@ -29,7 +29,7 @@ class NetworkBuilder {
   void max_pool();
   void flatten();
 
-  /// The network whose output is `last`; the builder is empty then.
+  /// The network whose output is `last`, dequantized where that is codes; the builder is empty then.
   [[nodiscard]] Graph finish();
 
  private:
