@@ -2,99 +2,15 @@
 
 // The networks that benchmarks share, on codes, with random weights.
 
-#include <cmath>
 #include <cstdint>
-#include <random>
-#include <string>
 #include <vector>
 
-#include "podaq/graph/verify.h"
+#include "runtime/synthetic_network.h"
 
 namespace podaq::benchmarks {
 
-/// Builds a network on codes, node after node; each method appends to `last`.
-class NetworkBuilder {
- public:
-  explicit NetworkBuilder(const Shape& input) {
-    last = add_value(graph, "input", input);
-    graph.inputs = {last};
-    append(Quantize{}, {}, QParams{.scale = 0.02F, .zero_point = 128, .lowest = 0, .highest = 255});
-  }
-
-  ValueId last = 0;
-
-  void conv(std::int64_t outputs, std::int64_t kernel, bool clamps = true, std::optional<ValueId> added = {}) {
-    const Shape input = graph.values[last].shape;
-    const std::size_t spatial = input.size() - 1;
-    Shape shape = {outputs, input[0]};
-    shape.insert(shape.end(), spatial, kernel);
-    const std::vector<std::int64_t> ones(spatial, 1);
-    const std::vector<std::int64_t> pads(spatial, kernel / 2);
-    Conv op{.stride = ones,
-            .pads_begin = pads,
-            .pads_end = pads,
-            .dilation = ones,
-            .adds_input = added.has_value(),
-            .clamp = {}};
-    if (clamps) op.clamp = Clamp{.minimum = 0.0F};
-    append(op, {weight(shape), bias(outputs)}, codes, added);
-  }
-
-  void linear(std::int64_t outputs, bool is_last = false) {
-    const std::int64_t inputs = graph.values[last].shape.back();
-    append(Linear{.clamp = is_last ? std::nullopt : std::optional(Clamp{.minimum = 0.0F})},
-           {weight({outputs, inputs}), bias(outputs)}, is_last ? std::nullopt : std::optional(codes));
-  }
-
-  void max_pool() {
-    const std::vector<std::int64_t> twos(graph.values[last].shape.size() - 1, 2);
-    const std::vector<std::int64_t> zeros(twos.size(), 0);
-    const std::vector<std::int64_t> ones(twos.size(), 1);
-    append(MaxPool{.kernel = twos, .stride = twos, .pads_begin = zeros, .pads_end = zeros, .dilation = ones}, {},
-           codes);
-  }
-
-  void flatten() { append(Reshape{.shape = {element_count(graph.values[last].shape)}}, {}, codes); }
-
-  Graph finish() {
-    graph.outputs = {last};
-    return std::move(graph);
-  }
-
- private:
-  static constexpr QParams codes{.scale = 0.02F, .zero_point = 0, .lowest = 0, .highest = 255};
-  Graph graph;
-  std::mt19937 engine{1};
-
-  void append(const Op& op, std::vector<std::string> tensors, std::optional<QParams> qparams,
-              std::optional<ValueId> added = {}) {
-    const std::string name = "node" + std::to_string(graph.nodes.size());
-    Node node{.op = op, .name = name, .inputs = {last}, .tensors = std::move(tensors)};
-    if (added) node.inputs.push_back(*added);
-    const Shape shape = infer_shape(graph, node);
-    last = add_value(graph, name + ".output", shape, qparams);
-    node.output = last;
-    graph.nodes.push_back(std::move(node));
-  }
-
-  std::string weight(const Shape& shape) {
-    const std::string name = "tensor" + std::to_string(graph.tensors.size());
-    const auto count = static_cast<std::size_t>(element_count(shape));
-    std::vector<std::int8_t> elements(count);
-    for (std::int8_t& w : elements) w = static_cast<std::int8_t>(static_cast<int>(engine() % 255) - 127);
-    graph.tensors[name] = make_tensor<std::int8_t>(DType::s8, shape, elements);
-    const auto fan_in = static_cast<float>(count) / static_cast<float>(shape[0]);
-    graph.tensors[name].scales.assign(static_cast<std::size_t>(shape[0]), 0.01F / std::sqrt(fan_in));
-    return name;
-  }
-
-  std::string bias(std::int64_t outputs) {
-    const std::string name = "tensor" + std::to_string(graph.tensors.size());
-    graph.tensors[name] = make_tensor<std::int32_t>(DType::i32, {outputs},
-                                                    std::vector<std::int32_t>(static_cast<std::size_t>(outputs), 7));
-    return name;
-  }
-};
+using runtime_detail::NetworkBuilder;
+using runtime_detail::prune;
 
 /// 2x1024 I/Q samples, seven convolutions of 64 channels, each pooled.
 inline Graph vgg10_1d() {

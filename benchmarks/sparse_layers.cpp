@@ -9,7 +9,6 @@
 
 #include "networks.h"
 #include "podaq/runtime.h"
-#include "pruning.h"
 
 namespace {
 

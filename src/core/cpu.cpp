@@ -39,6 +39,12 @@ constexpr std::uint64_t zmm_states = 0xE6;
 constexpr std::uint64_t tile_states = 0x60000;
 
 #if defined(__x86_64__)
+// Four characters of a text that ends at the first 0.
+void append_characters(std::string& text, std::uint32_t word) {
+  for (int shift = 0; shift < 32; shift += 8)
+    if (const char character = static_cast<char>((word >> shift) & 0xFF); character != '\0') text += character;
+}
+
 // Linux saves tiles only for processes that asked for them, since they are large.
 bool request_tiles() {
 #if defined(__linux__)
@@ -105,6 +111,26 @@ RawCpuid read_cpuid() {
 
 CpuFeatures detect_cpu() {
   return features_of(read_cpuid());
+}
+
+CpuIdentity identify_cpu() {
+  CpuIdentity cpu;
+#if defined(__x86_64__)
+  std::uint32_t words[4] = {};
+  if (__get_cpuid(0, &words[0], &words[1], &words[3], &words[2]) == 0) return cpu;
+  for (int i = 1; i < 4; ++i) append_characters(cpu.vendor, words[i]);
+  __get_cpuid(1, &words[0], &words[1], &words[2], &words[3]);
+  const std::uint32_t signature = words[0];
+  const std::uint32_t family = (signature >> 8) & 0xF;
+  cpu.stepping = signature & 0xF;
+  cpu.family = family == 0xF ? family + ((signature >> 20) & 0xFF) : family;
+  cpu.model = ((signature >> 4) & 0xF) | (family == 0x6 || family == 0xF ? (signature >> 12) & 0xF0 : 0);
+  constexpr std::uint32_t first_name_leaf = 0x80000002;
+  for (std::uint32_t leaf = first_name_leaf; leaf < first_name_leaf + 3; ++leaf)
+    if (__get_cpuid(leaf, &words[0], &words[1], &words[2], &words[3]) != 0)
+      for (const std::uint32_t word : words) append_characters(cpu.name, word);
+#endif
+  return cpu;
 }
 
 }  // namespace podaq

@@ -1,15 +1,18 @@
 #include "runtime/kernel_choice.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <type_traits>
 
+#include "podaq/core/text.h"
+#include "runtime/conv_times.h"
 #include "runtime/isa.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/sparse_conv.h"
-#include "runtime/kernels/weights.h"
+#include "runtime/neighbours.h"
 
 namespace podaq::runtime_detail {
 
@@ -54,75 +57,141 @@ bool has_layout(const Value& value) {
   return value.qparams && value.shape.size() > 1;
 }
 
-// Times of a convolution of codes by each kernel; infinite where it cannot compute the node.
-struct ConvTimes {
-  double dense = std::numeric_limits<double>::infinity();
-  double sparse = std::numeric_limits<double>::infinity();
-  std::optional<Packed> packed;  ///< For the sparse one, where its time was not just guessed.
-};
+// Scalar code: taken only where nothing else can be.
+constexpr double impossible = 1e12;
+
+// How much the times at each of the considered batches matter.
+using BatchWeights = BatchTimes;
 
 struct Chooser {
   const Graph& graph;
   const CostCoefficients& cost;
   LayoutGroups groups;
-  std::vector<std::optional<ConvTimes>> conv_times;  ///< By node; only convolutions of codes have them.
+  const Neighbours& neighbours;
+  BatchWeights weights{};
+  std::vector<std::optional<ConvTimes>> conv_times{};  ///< By node; only convolutions of codes have them.
 
   [[nodiscard]] double bytes(ValueId value) const {
     return static_cast<double>(sample_size(graph.values[value].shape));
   }
 
-  [[nodiscard]] double transposes(const Node& node, const std::vector<Layout>& layouts, Layout wanted) const {
-    double time = 0.0;
-    for (const ValueId input : node.inputs)
-      if (position_count(graph.values[input].shape) > 1 && layouts[input] != wanted)
-        time += cost.transpose * bytes(input);
-    return time;
+  [[nodiscard]] double weigh(const BatchTimes& times) const {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < times.size(); ++i)
+      if (weights[i] != 0.0) sum += weights[i] * std::min(times[i], impossible);
+    return sum;
+  }
+  // A time that is the same at all batches.
+  [[nodiscard]] double weigh(double time) const { return time * std::accumulate(weights.begin(), weights.end(), 0.0); }
+
+  [[nodiscard]] double transpose_time(ValueId value, const std::vector<Layout>& layouts, Layout wanted) const {
+    const bool differs = position_count(graph.values[value].shape) > 1 && layouts[value] != wanted;
+    return differs ? weigh(cost.transpose * bytes(value)) : 0.0;
   }
 
-  // The faster kernel of a convolution, as far as the layout of its output leaves a choice.
+  // Weighted times of a convolution under given layouts, as far as they leave a choice.
   struct Pick {
-    bool is_sparse = false;
-    double time = 0.0;
+    double dense = std::numeric_limits<double>::infinity(), sparse = std::numeric_limits<double>::infinity();
+    [[nodiscard]] bool is_sparse() const { return sparse < dense; }
+    [[nodiscard]] double time() const { return std::min(sparse, dense); }
   };
   [[nodiscard]] Pick pick(std::size_t index, const std::vector<Layout>& layouts) const {
-    constexpr double impossible = 1e12;  // scalar code: taken only where nothing else can be
     const Node& node = graph.nodes[index];
     const Value& output = graph.values[node.output];
+    const ConvTimes& times = *conv_times[index];
     const bool is_free = !output.qparams || position_count(output.shape) == 1;
-    const auto time = [&](double kernel, Layout wanted) {
-      const bool fits = is_free || layouts[node.output] == wanted;
-      return fits ? std::min(kernel, impossible) + transposes(node, layouts, wanted)
-                  : std::numeric_limits<double>::infinity();
-    };
-    const double dense = time(conv_times[index]->dense, Layout::channels_last);
-    const double sparse = time(conv_times[index]->sparse, Layout::planar);
-    return {.is_sparse = sparse < dense, .time = std::min(sparse, dense)};
-  }
-
-  [[nodiscard]] double pool_time(const Node& node, Layout layout) const {
-    const Value& input = graph.values[node.inputs[0]];
-    const auto* max_pool = std::get_if<MaxPool>(&node.op);
-    if (max_pool == nullptr || !input.qparams) return 0.0;  // the same in both layouts
-    const double taps = static_cast<double>(element_count(max_pool->kernel));
-    return taps * bytes(node.output) * (layout == Layout::planar ? cost.planar_pool_load : cost.pool_load);
-  }
-
-  [[nodiscard]] double node_time(std::size_t index, const std::vector<Layout>& layouts) const {
-    const Node& node = graph.nodes[index];
-    if (conv_times[index]) return pick(index, layouts).time;
-    const bool planar_output = layouts[node.output] == Layout::planar;
-    if (std::holds_alternative<Quantize>(node.op)) {
-      const bool scatters = !planar_output && graph.values[node.output].shape[0] > 2;
-      return bytes(node.output) * (scatters ? cost.scalar : cost.quantize);
+    Pick picked;
+    if (is_free || layouts[node.output] == Layout::channels_last) {
+      const bool has_planar_residual = node.inputs.size() > 1 && layouts[node.inputs[1]] == Layout::planar;
+      const DenseTimes& dense = has_planar_residual ? times.dense_planar_residual : times.dense;
+      picked.dense = times.quantize
+                         ? weigh(dense.of_floats)
+                         : weigh(dense.of_codes) + transpose_time(node.inputs[0], layouts, Layout::channels_last);
     }
-    if (std::holds_alternative<Reshape>(node.op) && graph.values[node.output].qparams)
-      return layouts[node.inputs[0]] == Layout::planar && planar_output ? 0.0 : bytes(node.output) * cost.scalar;
-    return pool_time(node, layouts[node.inputs.empty() ? node.output : node.inputs[0]]);
+    if (is_free || layouts[node.output] == Layout::planar) {
+      picked.sparse = weigh(times.sparse);
+      for (const ValueId input : node.inputs) picked.sparse += transpose_time(input, layouts, Layout::planar);
+    }
+    return picked;
+  }
+
+  // Whether the convolution that computes a value, or alone reads it, is a dense one that absorbs the node.
+  [[nodiscard]] bool is_absorbed(std::size_t index, const std::vector<Layout>& layouts) const {
+    const Node& node = graph.nodes[index];
+    const auto absorbs = [&](std::optional<std::size_t> conv, std::optional<std::size_t> ConvTimes::*neighbour) {
+      return conv && conv_times[*conv] && *conv_times[*conv].*neighbour == index && !pick(*conv, layouts).is_sparse();
+    };
+    return absorbs(neighbours.own_producers[node.inputs[0]], &ConvTimes::pool) ||
+           absorbs(neighbours.sole_readers[node.output], &ConvTimes::quantize);
+  }
+
+  [[nodiscard]] double time_of(const Conv&, std::size_t index, const std::vector<Layout>& layouts) const {
+    return conv_times[index] ? pick(index, layouts).time() : 0.0;
+  }
+  [[nodiscard]] double time_of(const Quantize&, std::size_t index, const std::vector<Layout>& layouts) const {
+    const ValueId output = graph.nodes[index].output;
+    const Shape& shape = graph.values[output].shape;
+    if (is_absorbed(index, layouts)) return 0.0;
+    return weigh(quantize_ns(channel_count(shape), position_count(shape), 1, layouts[output], cost));
+  }
+  [[nodiscard]] double time_of(const MaxPool& pool, std::size_t index, const std::vector<Layout>& layouts) const {
+    const Node& node = graph.nodes[index];
+    const Value& output = graph.values[node.output];
+    if (!output.qparams || is_absorbed(index, layouts)) return 0.0;
+    const std::size_t columns = static_cast<std::size_t>(output.shape.back());
+    return weigh(max_pool_ns({.channels = channel_count(output.shape),
+                              .rows = position_count(output.shape) / columns,
+                              .columns = columns,
+                              .taps = static_cast<std::size_t>(element_count(pool.kernel)),
+                              .has_fast_stride = pool.stride.back() <= 2 && columns > 1},
+                             1, layouts[node.inputs[0]], cost));
+  }
+  // Only scalar code takes the mean of planar windows.
+  [[nodiscard]] double time_of(const AvgPool& pool, std::size_t index, const std::vector<Layout>& layouts) const {
+    const Node& node = graph.nodes[index];
+    if (layouts[node.inputs[0]] != Layout::planar || !graph.values[node.output].qparams) return 0.0;
+    return weigh(cost.scalar * static_cast<double>(element_count(pool.kernel)) * bytes(node.output));
+  }
+  [[nodiscard]] double time_of(const AdaptivePool& pool, std::size_t index, const std::vector<Layout>& layouts) const {
+    const Node& node = graph.nodes[index];
+    if (layouts[node.inputs[0]] != Layout::planar || !graph.values[node.output].qparams) return 0.0;
+    return pool.kind == AdaptivePool::Kind::max ? 0.0 : weigh(cost.scalar * bytes(node.inputs[0]));
+  }
+  // A linear absorbs the flatten before it; others are copied, element by element where the layout changes.
+  [[nodiscard]] double time_of(const Reshape&, std::size_t index, const std::vector<Layout>& layouts) const {
+    const Node& node = graph.nodes[index];
+    const Value& output = graph.values[node.output];
+    const auto reader = neighbours.sole_readers[node.output];
+    const bool is_absorbed_by_linear =
+        output.shape.size() == 1 && reader && std::holds_alternative<Linear>(graph.nodes[*reader].op);
+    const bool keeps_order = layouts[node.inputs[0]] == Layout::planar && layouts[node.output] == Layout::planar;
+    return !output.qparams || is_absorbed_by_linear || keeps_order ? 0.0 : weigh(bytes(node.output) * cost.scalar);
+  }
+  [[nodiscard]] double time_of(const Dequantize&, std::size_t index, const std::vector<Layout>& layouts) const {
+    const ValueId input = graph.nodes[index].inputs[0];
+    const bool keeps_order = layouts[input] == Layout::planar || position_count(graph.values[input].shape) == 1;
+    return keeps_order ? 0.0 : weigh(cost.scalar * bytes(input));
+  }
+  // The same in both layouts.
+  template <typename OtherOp>
+  [[nodiscard]] double time_of(const OtherOp&, std::size_t, const std::vector<Layout>&) const {
+    return 0.0;
   }
 
   [[nodiscard]] double total(const std::vector<Layout>& layouts) const {
     double time = 0.0;
-    for (std::size_t index = 0; index < graph.nodes.size(); ++index) time += node_time(index, layouts);
+    for (std::size_t index = 0; index < graph.nodes.size(); ++index)
+      time += std::visit([&](const auto& op) { return time_of(op, index, layouts); }, graph.nodes[index].op);
+    return time;
+  }
+
+  // The time at one of the considered batches.
+  [[nodiscard]] double total_at(std::size_t batch, const std::vector<Layout>& layouts) {
+    const BatchWeights kept = weights;
+    weights = {};
+    weights[batch] = 1.0;
+    const double time = total(layouts);
+    weights = kept;
     return time;
   }
 
@@ -155,37 +224,58 @@ struct Chooser {
   }
 };
 
-ConvTimes conv_times(const Graph& graph, const Node& node, Isa isa, const CostCoefficients& cost) {
-  const ConvGeometry g = geometry_of(graph, node);
-  const std::vector<Layout> all_last(graph.values.size(), Layout::channels_last);
-  const std::vector<Layout> all_planar(graph.values.size(), Layout::planar);
-  const NodeView last{.graph = graph, .node = node, .layouts = all_last};
-  const NodeView planar{.graph = graph, .node = node, .layouts = all_planar};
-  ConvTimes times;
-  if (is_usable(Isa::amx, isa) && amx::tile_conv.accepts(last))
-    times.dense = tile_conv_ns(g, cost);
-  else if (avx512::quad_conv.accepts(last))
-    times.dense = quad_conv_ns(g, cost);
-  if (!avx512::sparse_conv.accepts(planar)) return times;
-  // Arranging the weights takes time at load: only where it could pay.
-  const std::vector<std::int8_t> weights = integer_weights(planar);
-  if (guess_sparse_conv_ns(g, weights, avx512::most_joined_rows, cost) >= times.dense) {
-    times.sparse = guess_sparse_conv_ns(g, weights, 1, cost);
-    return times;
-  }
-  times.packed = avx512::sparse_conv.prepare(planar);
-  times.sparse = sparse_conv_ns(g, std::get<SparseConv>(*times.packed).program, cost);
-  return times;
-}
-
-std::vector<Layout> choose_layouts(const Chooser& chooser, SparseKernels sparse) {
+std::vector<Layout> choose_layouts(const Chooser& chooser) {
   std::vector<Layout> dense = chooser.all(Layout::channels_last);
   std::vector<Layout> planar = chooser.all(Layout::planar);
-  if (sparse == SparseKernels::never) return dense;
-  if (sparse == SparseKernels::always) return planar;
   const double dense_time = chooser.descend(dense);
   const double planar_time = chooser.descend(planar);
   return planar_time < dense_time ? planar : dense;
+}
+
+// The layouts that are fastest where both batches matter alike, relatively, but slower than all dense at neither.
+// Leaves the weights that led there.
+std::vector<Layout> choose_layouts_for_batches(Chooser& chooser) {
+  constexpr int most_attempts = 6;
+  constexpr double rounding = 1e-9;
+  const std::vector<Layout> dense = chooser.all(Layout::channels_last);
+  BatchTimes dense_times{};
+  for (std::size_t batch = 0; batch < dense_times.size(); ++batch) {
+    dense_times[batch] = chooser.total_at(batch, dense);
+    chooser.weights[batch] = 1.0 / std::max(dense_times[batch], 1.0);
+  }
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    const std::vector<Layout> chosen = choose_layouts(chooser);
+    bool loses = false;
+    for (std::size_t batch = 0; batch < dense_times.size(); ++batch) {
+      if (chooser.total_at(batch, chosen) <= dense_times[batch] * (1.0 + rounding)) continue;
+      chooser.weights[batch] *= 2.0;
+      loses = true;
+    }
+    if (!loses) return chosen;
+  }
+  return dense;
+}
+
+std::string microseconds(double ns) {
+  return concat(std::round(ns / 10.0) / 100.0, " us");
+}
+
+// Why a convolution runs dense or sparse, with times of single samples.
+std::string reason_of(const Chooser& chooser, std::size_t index, const std::vector<Layout>& layouts, bool is_sparse) {
+  const std::string zeros = concat(std::round(100.0 * chooser.conv_times[index]->zeros), " % zeros");
+  const auto alone = chooser.pick(index, chooser.all(is_sparse ? Layout::channels_last : Layout::planar));
+  const auto here = chooser.pick(index, layouts);
+  const double other = is_sparse ? alone.dense : alone.sparse;
+  const std::string_view name = is_sparse ? "dense" : "sparse";
+  if (other >= impossible) return concat(zeros, "; no ", name, " kernel fits");
+  const bool is_faster = other < (is_sparse ? here.sparse : here.dense);
+  return concat(zeros, "; ", name, ": ", microseconds(other), " a sample",
+                is_faster ? ", but batches or neighbours lose" : "");
+}
+
+std::string reason_of(const Kernel& kernel, Isa isa) {
+  if (kernel.isa != Isa::reference || isa == Isa::reference) return concat("the first that fits on ", name_of(isa));
+  return concat("none for ", name_of(isa), " fits");
 }
 
 }  // namespace
@@ -193,32 +283,41 @@ std::vector<Layout> choose_layouts(const Chooser& chooser, SparseKernels sparse)
 KernelChoices choose_kernels(const Graph& graph, Isa isa, SparseKernels sparse, const CostCoefficients& cost) {
   KernelChoices choices{.layouts = std::vector<Layout>(graph.values.size(), Layout::planar),
                         .kernels = {},
+                        .reasons = {},
                         .packed = std::vector<std::optional<Packed>>(graph.nodes.size())};
-  Chooser chooser{.graph = graph, .cost = cost, .groups = LayoutGroups(graph), .conv_times = {}};
+  const Neighbours neighbours = neighbours_of(graph);
+  Chooser chooser{.graph = graph, .cost = cost, .groups = LayoutGroups(graph), .neighbours = neighbours};
   chooser.conv_times.resize(graph.nodes.size());
-  if (is_usable(Isa::avx512, isa)) {
-    for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
-      const Node& node = graph.nodes[index];
-      if (std::holds_alternative<Conv>(node.op) && graph.values[node.inputs[0]].qparams)
-        chooser.conv_times[index] =
-            sparse == SparseKernels::automatic ? conv_times(graph, node, isa, cost) : ConvTimes{};
-    }
-    choices.layouts = choose_layouts(chooser, sparse);
+  const bool has_sparse = is_usable(Isa::avx512, isa);
+  if (has_sparse && sparse == SparseKernels::automatic) {
+    for (std::size_t index = 0; index < graph.nodes.size(); ++index)
+      if (std::holds_alternative<Conv>(graph.nodes[index].op) && graph.values[graph.nodes[index].inputs[0]].qparams)
+        chooser.conv_times[index] = conv_times(graph, index, neighbours, isa, cost);
+    choices.layouts = choose_layouts_for_batches(chooser);
+  } else if (has_sparse) {
+    choices.layouts = chooser.all(sparse == SparseKernels::always ? Layout::planar : Layout::channels_last);
   } else if (is_usable(Isa::avx2, isa)) {
     choices.layouts = chooser.all(Layout::channels_last);
   }
   for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
     const NodeView view{.graph = graph, .node = graph.nodes[index], .layouts = choices.layouts};
     auto& times = chooser.conv_times[index];
-    const bool wants_sparse =
-        times && (sparse == SparseKernels::automatic ? chooser.pick(index, choices.layouts).is_sparse
-                                                     : sparse == SparseKernels::always);
+    const bool wants_sparse = times ? chooser.pick(index, choices.layouts).is_sparse()
+                                    : has_sparse && sparse == SparseKernels::always &&
+                                          std::holds_alternative<Conv>(view.node.op) && view.has_codes();
     const bool is_sparse = wants_sparse && avx512::sparse_conv.accepts(view);
     choices.kernels.push_back(is_sparse ? &avx512::sparse_conv : &choose_kernel(view, isa));
-    if (is_sparse && times->packed) {
+    if (is_sparse && times && times->packed) {
       set_operand_layouts(std::get<SparseConv>(*times->packed), view);
       choices.packed[index] = std::move(times->packed);
     }
+  }
+  chooser.weights = {1.0};
+  for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
+    const Kernel& kernel = *choices.kernels[index];
+    choices.reasons.push_back(chooser.conv_times[index]
+                                  ? reason_of(chooser, index, choices.layouts, &kernel == &avx512::sparse_conv)
+                                  : reason_of(kernel, isa));
   }
   return choices;
 }

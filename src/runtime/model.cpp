@@ -1,6 +1,7 @@
 #include "podaq/runtime/model.h"
 
 #include "runtime/plan.h"
+#include "runtime/tuning_file.h"
 
 namespace podaq {
 
@@ -13,8 +14,10 @@ Model Model::from_bytes(std::span<const std::byte> bytes, const ModelOptions& op
 }
 
 Model::Model(const Graph& graph, const ModelOptions& options)
-    : plan_(std::make_shared<const runtime_detail::Plan>(
-          runtime_detail::build_plan(graph, options.isa, options.sparse))) {}
+    : plan_(std::make_shared<const runtime_detail::Plan>(runtime_detail::build_plan(
+          graph, options.isa, options.sparse,
+          options.sparse == SparseKernels::automatic ? runtime_detail::read_tuning(options.tuning_file)
+                                                     : runtime_detail::CostCoefficients{}))) {}
 
 const std::vector<Port>& Model::inputs() const {
   return plan_->inputs;

@@ -4,6 +4,7 @@
 
 #include "podaq/core/cpu.h"
 #include "podaq/graph/verify.h"
+#include "runtime/cost_model.h"
 #include "runtime/fusion.h"
 #include "runtime/isa.h"
 #include "runtime/kernel_choice.h"
@@ -28,7 +29,7 @@ std::size_t macs_of(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
+Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse, const CostCoefficients& cost) {
   require_isa(isa, detect_cpu());
   verify(graph);
   Plan plan{.isa = isa,
@@ -40,7 +41,7 @@ Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
             .values = {},
             .nodes = {},
             .choices = {}};
-  KernelChoices choices = choose_kernels(graph, isa, sparse);
+  KernelChoices choices = choose_kernels(graph, isa, sparse, cost);
   for (const Value& value : graph.values)
     plan.values.push_back(
         {.sample_bytes = sample_size(value.shape) * (value.qparams ? sizeof(std::uint8_t) : sizeof(float))});
@@ -52,13 +53,18 @@ Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse) {
     plan.nodes.push_back({.kernel = &kernel,
                           .packed = packed ? *std::move(packed) : kernel.prepare(view),
                           .inputs = node.inputs,
-                          .output = node.output});
-    plan.choices.push_back(
-        {.node = node.name, .op = std::string(podaq::name_of(node.op)), .kernel = std::string(kernel.name)});
+                          .output = node.output,
+                          .graph_node = index});
+    plan.choices.push_back({.node = node.name,
+                            .op = std::string(podaq::name_of(node.op)),
+                            .kernel = std::string(kernel.name),
+                            .reason = std::move(choices.reasons[index])});
   }
   for (const auto& [name, tensor] : graph.tensors) plan.weight_bytes += tensor.bytes.size();
   for (const Node& node : graph.nodes) plan.macs += macs_of(graph, node);
   absorb_neighbours(plan, graph, choices.layouts);
+  for (const PlanNode& node : plan.nodes)
+    if (const auto estimate = node_ns(node, 1, cost)) plan.choices[node.graph_node].estimated_us = *estimate / 1000.0;
   for (const PlanNode& node : plan.nodes)
     if (node.kernel->scratch_bytes != nullptr)
       plan.scratch_bytes = std::max(plan.scratch_bytes, node.kernel->scratch_bytes(node.packed));

@@ -7,6 +7,7 @@
 
 #include "podaq/graph/graph.h"
 #include "podaq/runtime/model.h"
+#include "runtime/cost_coefficients.h"
 #include "runtime/kernel.h"
 
 namespace podaq::runtime_detail {
@@ -17,6 +18,7 @@ struct PlanNode {
   Packed packed;
   std::vector<ValueId> inputs;
   ValueId output = 0;
+  std::size_t graph_node = 0;  ///< Its index in the graph; the nodes that it absorbed have none here.
 };
 
 /// A value as the runner needs it.
@@ -39,6 +41,7 @@ struct Plan {
 };
 
 /// Verifies `graph`, then chooses and packs a kernel for each node.
-[[nodiscard]] Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse);
+/// @param cost  What choices between kernels are based on.
+[[nodiscard]] Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse, const CostCoefficients& cost = {});
 
 }  // namespace podaq::runtime_detail

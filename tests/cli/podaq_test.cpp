@@ -91,10 +91,48 @@ TEST_F(PodaqProgram, InspectNamesTheDamagedSection) {
   expect_has(outcome.text.substr(row, outcome.text.find('\n', row) - row), "WRONG");
 }
 
-TEST_F(PodaqProgram, BenchPrintsALatencyAndTheKernels) {
-  const Outcome outcome = podaq("bench " + file_ + " --batch 3 --seconds 0.05 --kernels");
+TEST_F(PodaqProgram, BenchPrintsALatencyAndExplainsIt) {
+  const Outcome outcome = podaq("bench " + file_ + " --batch 3 --seconds 0.05 --explain");
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* part : {"median", "us", "samples/s", "batch 3", "layer"}) expect_has(outcome.text, part);
+  for (const char* part : {"median", "us", "samples/s", "batch 3", "layer", "kernel", "share", "GMAC/s", "why", "fits"})
+    expect_has(outcome.text, part);
+}
+
+TEST_F(PodaqProgram, TuneStoresWhatItMeasured) {
+  const fs::path tuning = folder_ / "new" / "cpu.tuning";
+  const Outcome outcome = podaq("tune --seconds 0.1 --output " + tuning.string());
+  if (outcome.exit_code != 0) {  // no AVX-512 here
+    expect_has(outcome.text, "nothing to tune");
+    EXPECT_FALSE(fs::exists(tuning));
+    return;
+  }
+  for (const char* part : {"measuring", "typical error", "avx512_sparse_conv", "shipped", "sparse_quad", "stored in"})
+    expect_has(outcome.text, part);
+  std::ifstream stream(tuning);
+  std::string word;
+  stream >> word;
+  EXPECT_EQ(word, "podaq-tuning");
+  const Outcome bench = run("PODAQ_TUNING=" + tuning.string() + " " + program_ + " bench " + file_ + " --seconds 0.05");
+  EXPECT_EQ(bench.exit_code, 0) << bench.text;
+}
+
+TEST_F(PodaqProgram, TuneThatIsInterruptedLeavesTheFile) {
+  const fs::path tuning = folder_ / "cpu.tuning";
+  std::ofstream(tuning) << "as it was";
+  const Outcome outcome =
+      run("timeout --preserve-status -s INT 1 " + program_ + " tune --seconds 3000 --output " + tuning.string());
+  EXPECT_TRUE(outcome.exit_code == 130 || outcome.text.find("nothing to tune") != std::string::npos) << outcome.text;
+  std::ifstream stream(tuning);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_EQ(text, "as it was");
+}
+
+TEST_F(PodaqProgram, TuneNeedsAPlaceForItsResult) {
+  const Outcome off = podaq("tune --seconds 0.1");  // CTest sets PODAQ_TUNING to off
+  EXPECT_EQ(off.exit_code, 1);
+  expect_has(off.text, "--output");
+  const Outcome folder = podaq("tune --seconds 0.1 --output " + folder_.string());
+  EXPECT_EQ(folder.exit_code, 1);
 }
 
 TEST_F(PodaqProgram, AFileThatIsNoneIsRefusedByName) {
@@ -108,8 +146,8 @@ TEST_F(PodaqProgram, AFileThatIsNoneIsRefusedByName) {
 }
 
 TEST_F(PodaqProgram, AWrongCommandLineExitsWith2) {
-  for (const char* arguments :
-       {"", "frobnicate", "inspect", "bench FILE --batch 0", "bench FILE --seconds nan", "inspect FILE --unknown"})
+  for (const char* arguments : {"", "frobnicate", "inspect", "bench FILE --batch 0", "bench FILE --seconds nan",
+                                "inspect FILE --unknown", "tune --seconds nan"})
     EXPECT_EQ(podaq(arguments).exit_code, 2) << arguments;
   EXPECT_EQ(podaq("--help").exit_code, 0);
 }

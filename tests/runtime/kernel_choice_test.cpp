@@ -4,6 +4,7 @@
 #include "runtime/avx512.h"
 #include "runtime/layers.h"
 #include "runtime/support.h"
+#include "runtime/synthetic_network.h"
 
 namespace podaq::test {
 namespace {
@@ -30,7 +31,8 @@ Graph conv_graph(double density, const Shape& input = {64, 16, 16}) {
 }
 
 std::string conv_kernel(const Graph& graph, SparseKernels sparse) {
-  for (const KernelChoice& choice : Model(graph, {.read = {}, .isa = Isa::avx512, .sparse = sparse}).kernels())
+  for (const KernelChoice& choice :
+       Model(graph, {.read = {}, .isa = Isa::avx512, .sparse = sparse, .tuning_file = {}}).kernels())
     if (choice.op == "conv") return choice.kernel;
   return "";
 }
@@ -51,6 +53,31 @@ TEST(KernelChoice, CanBeForced) {
 TEST(KernelChoice, LeavesShortLayersDense) {
   if (!has_avx512()) GTEST_SKIP() << "needs AVX-512 with VNNI";
   EXPECT_EQ(conv_kernel(conv_graph(0.3, {64, 3}), SparseKernels::automatic), "avx512_quad_conv");
+}
+
+// What a neighbour absorbed costs nothing of its own, and its reason names the neighbour.
+TEST(KernelChoice, TellsWhyAndWhatItExpects) {
+  if (!has_avx512()) GTEST_SKIP() << "needs AVX-512 with VNNI";
+  runtime_detail::NetworkBuilder net({2, 256});
+  net.conv(64, 3);
+  net.conv(64, 3);
+  net.max_pool();
+  net.flatten();
+  net.linear(4, true);
+  const Graph graph = net.finish();
+  const auto dense = Model(graph, {.read = {}, .isa = Isa::avx512, .tuning_file = {}}).kernels();
+  ASSERT_EQ(dense.size(), 6U);
+  EXPECT_EQ(dense[0].reason, "absorbed by node1");
+  EXPECT_EQ(dense[2].kernel, "avx512_quad_conv");
+  EXPECT_EQ(dense[2].reason.find("0 % zeros; sparse: "), 0U) << dense[2].reason;
+  EXPECT_GT(dense[2].estimated_us, 0.0);
+  EXPECT_EQ(dense[3].reason, "absorbed by node2");
+  EXPECT_EQ(dense[3].estimated_us, 0.0);
+  const auto sparse =
+      Model(runtime_detail::prune(graph, 0.97), {.read = {}, .isa = Isa::avx512, .tuning_file = {}}).kernels();
+  EXPECT_EQ(sparse[2].kernel, "avx512_sparse_conv");
+  EXPECT_EQ(sparse[2].reason.find("97 % zeros; dense: "), 0U) << sparse[2].reason;
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_GT(sparse[i].estimated_us, 0.0) << sparse[i].node;
 }
 
 // The sparse kernel rounds before it limits: sums that may leave 32 bits are left to others.

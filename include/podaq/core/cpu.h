@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace podaq {
 
@@ -40,5 +41,17 @@ struct CpuFeatures {
 
 /// The usable instruction sets of the CPU that this runs on.
 [[nodiscard]] CpuFeatures detect_cpu();
+
+/// Which CPU this is: enough to tell one whose kernels take other times. All empty or 0 on other CPUs than x86.
+struct CpuIdentity {
+  std::string vendor;          ///< Such as "GenuineIntel".
+  std::string name;            ///< As sold, such as "Intel(R) Xeon(R) Processor"; empty where the CPU does not say.
+  std::uint32_t family = 0;    ///< Extended family included.
+  std::uint32_t model = 0;     ///< Extended model included.
+  std::uint32_t stepping = 0;  ///< The revision.
+};
+
+/// Asks the CPU that this runs on (Intel SDM volume 2, CPUID leaves 0, 1 and 0x80000002 to 0x80000004).
+[[nodiscard]] CpuIdentity identify_cpu();
 
 }  // namespace podaq

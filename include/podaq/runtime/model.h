@@ -11,6 +11,7 @@
 
 #include "podaq/format/file.h"
 #include "podaq/graph/graph.h"
+#include "podaq/runtime/tuning.h"
 
 namespace podaq {
 
@@ -43,6 +44,9 @@ struct ModelOptions {
   ReadOptions read;                                 ///< How the file is read.
   Isa isa = selected_isa();                         ///< Which kernels may be used.
   SparseKernels sparse = SparseKernels::automatic;  ///< Whether zero weights may be skipped.
+  /// What `podaq tune` measured on this CPU, on which automatic choices between kernels are based; empty, missing or
+  /// of another CPU or version: the defaults that the library ships. Results are the same either way.
+  std::filesystem::path tuning_file = selected_tuning_file();
 };
 
 /// One named input or output of a model.
@@ -55,9 +59,11 @@ struct Port {
 
 /// What a kernel list chose for one node.
 struct KernelChoice {
-  std::string node;    ///< The node's name.
-  std::string op;      ///< The op's name.
-  std::string kernel;  ///< The kernel's name.
+  std::string node;           ///< The node's name.
+  std::string op;             ///< The op's name.
+  std::string kernel;         ///< The kernel's name.
+  std::string reason;         ///< Why that one, for a person to read.
+  double estimated_us = 0.0;  ///< Estimated time of one sample in microseconds, what it absorbed included; 0: none.
 };
 
 namespace runtime_detail {

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/podaq/verbs.h"
@@ -10,6 +12,7 @@
 #include "podaq/core/error.h"
 #include "podaq/core/latency.h"
 #include "podaq/runtime/runner.h"
+#include "runtime/explanation.h"
 
 namespace podaq::cli {
 namespace {
@@ -18,7 +21,7 @@ struct BenchOptions {
   std::string file;
   std::size_t batch = 1;
   double seconds = 1.0;
-  bool kernels = false;
+  bool explain = false;
 };
 
 /// A fixed pseudo-random signal in [-1, 1]: speed does not depend on the data, but zeros would look suspicious.
@@ -32,8 +35,33 @@ std::vector<float> test_signal(std::size_t count) {
   return values;
 }
 
+void print_explanation(const runtime_detail::Explanation& explanation) {
+  std::size_t widest = 5;
+  for (const auto& layer : explanation.layers) widest = std::max(widest, layer.choice.node.size());
+  fmt::print("\n{:<{}} {:<9} {:<22} {:>9} {:>6} {:>9} {:>8} {:>8} {:>6}  {}\n", "layer", widest, "op", "kernel", "us",
+             "share", "estimate", "GMAC/s", "nonzero", "peak", "why");
+  for (const auto& layer : explanation.layers) {
+    fmt::print("{:<{}} {:<9} {:<22} ", layer.choice.node, widest, layer.choice.op, layer.choice.kernel);
+    const auto number = [](double value, int width, int digits, std::string_view unit) {
+      return value > 0.0 ? fmt::format("{:>{}.{}f}{}", value, width - static_cast<int>(unit.size()), digits, unit)
+                         : fmt::format("{:>{}}", "-", width);
+    };
+    const double rate = layer.us > 0.0 ? layer.multiplications / layer.us * 1e-3 : 0.0;
+    const bool has_peak = explanation.peak_gmacs > 0.0 && layer.choice.kernel.find("float") == std::string::npos;
+    fmt::print("{} {} {} {} {} {}  {}\n", number(layer.us, 9, 2, ""),
+               number(100.0 * layer.us / explanation.us, 6, 1, "%"), number(layer.estimated_us, 9, 2, ""),
+               number(rate, 8, 1, ""), number(rate * layer.nonzero, 8, 1, ""),
+               number(has_peak ? 100.0 * rate / explanation.peak_gmacs : 0.0, 6, 1, "%"), layer.choice.reason);
+  }
+  fmt::print("{:<{}} {:<9} {:<22} {:>9.2f}\n", "all", widest, "", "", explanation.us);
+  if (explanation.peak_gmacs > 0.0)
+    fmt::print("peak: {:.0f} int8 GMAC/s, measured; GMAC/s counts zero weights too, nonzero the others alone\n",
+               explanation.peak_gmacs);
+}
+
 void bench_file(const BenchOptions& options) {
-  const Model model = Model::load(options.file);
+  const Graph graph = load(options.file);
+  const Model model(graph);
   Runner runner(model, {.max_batch = options.batch});
   std::vector<std::vector<float>> buffers;
   std::vector<Runner::Input> inputs;
@@ -51,10 +79,8 @@ void bench_file(const BenchOptions& options) {
   fmt::print("{}: batch {}, one thread, {}\n", options.file, options.batch, name_of(model.isa()));
   fmt::print("median {:.1f} us, 10 % {:.1f} us, 90 % {:.1f} us a batch; {:.0f} samples/s\n", latency[0].median_us,
              latency[0].p10_us, latency[0].p90_us, 1e6 * static_cast<double>(options.batch) / latency[0].median_us);
-  if (!options.kernels) return;
-  fmt::print("\n{:<24} {:<12} {}\n", "layer", "op", "kernel");
-  for (const KernelChoice& choice : model.kernels())
-    fmt::print("{:<24} {:<12} {}\n", choice.node, choice.op, choice.kernel);
+  if (options.explain)
+    print_explanation(runtime_detail::explain(graph, {}, {.batch = options.batch, .seconds = options.seconds}));
 }
 
 }  // namespace
@@ -67,7 +93,8 @@ void add_bench(CLI::App& app) {
   verb->add_option("--seconds", options->seconds, "How long to measure")
       ->check(number_between(0.01, 3600.0))
       ->capture_default_str();
-  verb->add_flag("--kernels", options->kernels, "List the kernel chosen for each layer");
+  verb->add_flag("--explain", options->explain,
+                 "Show for each layer its kernel and why, its time, and how near it comes to what the CPU can do");
   verb->callback([options] { bench_file(*options); });
 }
 

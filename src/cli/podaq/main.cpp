@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   podaq::cli::add_inspect(app);
   podaq::cli::add_bench(app);
+  podaq::cli::add_tune(app);
 
   CLI::App* compress = app.add_subcommand("compress", "Train a shipped example with a recipe (runs podaq-train)");
   compress->prefix_command();

@@ -15,9 +15,8 @@ bool all_are(const std::vector<std::int64_t>& entries, std::int64_t value) {
 
 }  // namespace
 
-std::optional<PoolWindow> pool_to_absorb(const QuadConv& conv, const NodeView& reader) {
+std::optional<PoolWindow> pool_to_absorb(const ConvGeometry& g, const IntegerEpilogue& e, const NodeView& reader) {
   const auto* pool = std::get_if<MaxPool>(&reader.node.op);
-  const IntegerEpilogue& e = conv.epilogue;
   if (pool == nullptr || e.adds_codes || !e.gives_codes || !e.sums_fit) return std::nullopt;
   if (reader.input().qparams != reader.output().qparams || reader.output_layout() != Layout::channels_last)
     return std::nullopt;
@@ -25,7 +24,6 @@ std::optional<PoolWindow> pool_to_absorb(const QuadConv& conv, const NodeView& r
   const PoolWindow window{.height = static_cast<std::size_t>(pool->kernel.size() == 2 ? pool->kernel[0] : 1),
                           .width = static_cast<std::size_t>(pool->kernel.back())};
   // Padding behind the last element may give one window more, which is cut off.
-  const ConvGeometry& g = conv.geometry;
   const Shape& output = reader.output().shape;
   const std::size_t rows = output.size() == 3 ? static_cast<std::size_t>(output[1]) : 1;
   if (rows != g.output_height / window.height) return std::nullopt;

@@ -13,9 +13,10 @@ struct PoolWindow {
   std::size_t height = 1, width = 1;
 };
 
-/// The windows of `reader` where it is a max pooling that `conv` can compute from its sums: rounding is monotonic, so
-/// the largest sum gives the largest code.
-[[nodiscard]] std::optional<PoolWindow> pool_to_absorb(const QuadConv& conv, const NodeView& reader);
+/// The windows of `reader` where it is a max pooling that a convolution can compute from its sums: rounding is
+/// monotonic, so the largest sum gives the largest code.
+[[nodiscard]] std::optional<PoolWindow> pool_to_absorb(const ConvGeometry& geometry, const IntegerEpilogue& epilogue,
+                                                       const NodeView& reader);
 
 /// Makes `conv` write the codes of `producer`, a quantize, straight to where the borders are added, by the function
 /// `quantize`; false where it is none.

@@ -107,8 +107,8 @@ bool is_linear_over_one_row(const NodeView& view) {
 }
 
 bool absorb_small_pool(QuadConv& conv, const NodeView& reader) {
-  const auto window = pool_to_absorb(conv, reader);
-  if (!window || (window->height * window->width != 2 && window->height * window->width != 4)) return false;
+  const auto window = pool_to_absorb(conv.geometry, conv.epilogue, reader);
+  if (!window || !is_small_pool(*window)) return false;
   conv.pool_height = window->height;
   conv.pool_width = window->width;
   return true;

@@ -15,6 +15,11 @@ namespace podaq::runtime_detail {
 /// The task of a packed linear, whose positions are the samples of the batch; its weights are left to the caller.
 [[nodiscard]] QuadTask quad_linear_task(const QuadConv& linear, const Operands& operands);
 
+/// Whether a convolution can absorb a max pooling over such windows: tiles must hold whole results.
+[[nodiscard]] constexpr bool is_small_pool(const PoolWindow& window) {
+  return window.height * window.width == 2 || window.height * window.width == 4;
+}
+
 /// Packs a node that holds Conv on codes.
 /// @param least_outputs  Groups are merged until they have so many; groups_to_merge() finds how.
 [[nodiscard]] QuadConv prepare_quad_conv(const NodeView& view, std::size_t least_outputs);

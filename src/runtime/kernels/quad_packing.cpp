@@ -26,9 +26,17 @@ std::size_t groups_to_merge(const ConvGeometry& g, std::size_t least_outputs) {
   return merged == 1 || merged * g.outputs_per_group() <= most_merged_outputs ? merged : 0;
 }
 
+ConvGeometry with_merged_groups(ConvGeometry g) {
+  g.groups /= std::max<std::size_t>(1, groups_to_merge(g, lanes));
+  return g;
+}
+
+std::size_t run_taps(const ConvGeometry& g) {
+  return g.groups == 1 && g.dilation_width == 1 ? g.kernel_width : 1;
+}
+
 WindowRuns find_runs(const ConvGeometry& g) {
-  const bool rows_are_runs = g.groups == 1 && g.dilation_width == 1;
-  const std::size_t taps_per_run = rows_are_runs ? g.kernel_width : 1;
+  const std::size_t taps_per_run = run_taps(g);
   WindowRuns runs{.count = g.taps() / taps_per_run, .bytes = taps_per_run * g.channels_per_group(), .window = {}};
   for (std::size_t tap = 0; tap < g.taps(); ++tap)
     for (std::size_t channel = 0; channel < g.channels_per_group(); ++channel)

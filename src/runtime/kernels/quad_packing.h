@@ -30,7 +30,13 @@ struct WindowRuns {
   std::vector<Byte> window;  ///< Of all runs, one after another.
 };
 
-/// A row of neighbouring taps of an ungrouped convolution is one run; otherwise each tap is.
+/// The convolution whose groups are merged until each fills the lanes of a vector, where that can be done.
+[[nodiscard]] ConvGeometry with_merged_groups(ConvGeometry geometry);
+
+/// Taps of one contiguous run: a row of neighbouring taps of an ungrouped convolution, otherwise one.
+[[nodiscard]] std::size_t run_taps(const ConvGeometry& geometry);
+
+/// The runs of a window.
 [[nodiscard]] WindowRuns find_runs(const ConvGeometry& geometry);
 
 /// Bytes from a window's start to each of its runs, in an input whose rows are `row_width` positions wide.

@@ -41,28 +41,75 @@ std::size_t plane_width(const ConvGeometry& g) {
   return needs_plane(g) ? round_up(reached_plane(g).width, g.stride_width) : g.input_width;
 }
 
+std::size_t run_count(const ConvGeometry& g) {
+  return g.taps() / run_taps(g);
+}
+
+std::size_t run_bytes(const ConvGeometry& g) {
+  return run_taps(g) * g.channels_per_group();
+}
+
+// Positions between the starts of two rows that are read in place.
+std::size_t pitch_of(const ConvGeometry& g) {
+  return g.stride_height * plane_width(g) / g.stride_width;
+}
+
+// Strips of positions that are computed one after another.
+struct Strips {
+  std::size_t count = 1, positions = 1;  ///< Positions of each.
+};
+
+TileConvWork tile_work(const ConvGeometry& g, const Strips& strips, std::size_t chunks) {
+  const std::size_t tiles = round_up(strips.positions, tile_positions) / tile_positions;
+  const std::size_t outputs = g.outputs_per_group();
+  const std::size_t output_tiles = round_up(outputs, tile_outputs) / tile_outputs;
+  const std::size_t blocks = round_up(outputs, block_outputs) / block_outputs;
+  const std::size_t block_tiles = std::min(output_tiles, block_outputs / tile_outputs);
+  const bool are_near = chunks * block_tiles * tile_bytes * tile_outputs <= cached_weight_bytes;
+  const std::size_t passes = are_near ? 1 : strips.count * ((tiles + 1) / 2);
+  const std::size_t all_tiles = g.groups * strips.count * tiles;
+  return {.products = all_tiles * chunks * output_tiles,
+          .steps = all_tiles * chunks * blocks,
+          .far_weights = g.groups * passes * chunks * output_tiles,
+          .sums = all_tiles * tile_positions * output_tiles};
+}
+
 // Reading windows in place: a plane's borders are positions too, and each run of a window takes whole chunks.
-std::size_t cycles_in_place(const ConvGeometry& g, std::size_t run_count, std::size_t run_bytes) {
-  const std::size_t output_tiles = (g.outputs_per_group() + tile_outputs - 1) / tile_outputs;
-  const std::size_t pitch = g.stride_height * plane_width(g) / g.stride_width;
-  const std::size_t flat = round_up((g.output_height - 1) * pitch + g.output_width, tile_positions);
-  return g.groups * flat * output_tiles * run_count * chunks_of(run_bytes);
+TileConvWork work_in_place(const ConvGeometry& g, const PoolWindow& pool, std::size_t batch) {
+  const std::size_t chunks = run_count(g) * chunks_of(run_bytes(g));
+  const bool strips_are_bands = g.output_height > 1 && pool.height * pool.width > 1;
+  if (strips_are_bands)
+    return tile_work(g,
+                     {.count = batch * (g.output_height / pool.height),
+                      .positions = (pool.height - 1) * pitch_of(g) + g.output_width},
+                     chunks);
+  return tile_work(g, {.count = batch, .positions = (g.output_height - 1) * pitch_of(g) + g.output_width}, chunks);
 }
 
 // Copying each window to its own bytes first.
-std::size_t cycles_gathered(const ConvGeometry& g, std::size_t run_count, std::size_t run_bytes) {
-  constexpr std::size_t bytes_per_cycle = 32;
-  constexpr std::size_t cycles_per_run = 6;
-  const std::size_t output_tiles = (g.output_channels + tile_outputs - 1) / tile_outputs;
-  const std::size_t window_bytes = run_count * run_bytes;
-  const std::size_t copies = g.output_positions() * (window_bytes / bytes_per_cycle + cycles_per_run * run_count);
-  return round_up(g.output_positions(), tile_positions) * output_tiles * chunks_of(window_bytes) + copies;
+TileConvWork work_gathered(const ConvGeometry& g, const PoolWindow& pool, std::size_t batch) {
+  const std::size_t window_bytes = run_count(g) * run_bytes(g);
+  const std::size_t positions =
+      batch * (g.output_height / pool.height * pool.height) * (g.output_width / pool.width * pool.width);
+  const std::size_t strips = round_up(positions, most_gathered_positions) / most_gathered_positions;
+  TileConvWork work = tile_work(g, {.count = strips, .positions = std::min(positions, most_gathered_positions)},
+                                chunks_of(window_bytes));
+  work.set_ups = strips;
+  work.gathered_bytes = positions * window_bytes;
+  work.gathered_runs = positions * run_count(g);
+  return work;
 }
 
-bool gathering_pays(const ConvGeometry& g, const WindowRuns& runs) {
+bool gathering_pays(const ConvGeometry& g) {
+  constexpr std::size_t cycles_per_product = 16;
+  constexpr std::size_t bytes_per_cycle = 32;
+  constexpr std::size_t cycles_per_run = 6;
   if (g.groups != 1) return false;
-  const std::size_t in_place = cycles_in_place(g, runs.count, runs.bytes);
-  return cycles_gathered(g, runs.count, runs.bytes) < in_place + in_place / 8;
+  const std::size_t in_place = cycles_per_product * work_in_place(g, {}, 1).products;
+  const std::size_t window_bytes = run_count(g) * run_bytes(g);
+  const TileConvWork gathered = tile_work(g, {.count = 1, .positions = g.output_positions()}, chunks_of(window_bytes));
+  const std::size_t copies = g.output_positions() * (window_bytes / bytes_per_cycle + cycles_per_run * run_count(g));
+  return cycles_per_product * gathered.products + copies < in_place + in_place / 8;
 }
 
 // Sets how the windows are read, from the plane with borders or, where it has none, from the input itself.
@@ -72,10 +119,10 @@ void set_windows(TileConv& tiles) {
   const WindowRuns runs = find_runs(g);
   if (needs_plane(g)) conv.plane = {.height = reached_plane(g).height, .width = plane_width(g)};
   const std::size_t row_width = plane_width(g);
-  tiles.pitch = g.stride_height * row_width / g.stride_width;
+  tiles.pitch = pitch_of(g);
   tiles.position_bytes = g.stride_width * g.input_channels;
   conv.run_offsets = run_offsets(g, runs, row_width);
-  tiles.gathers = gathering_pays(g, runs);
+  tiles.gathers = gathering_pays(g);
   if (tiles.gathers) {
     const std::size_t window_bytes = round_up(runs.count * runs.bytes, tile_bytes);
     // Rows at multiples of 512 bytes would share few sets of the cache.
@@ -277,10 +324,8 @@ void run_conv(const Packed& packed, const Operands& operands) {
 
 bool absorb_reader(Packed& packed, const NodeView& reader) {
   auto& tiles = std::get<TileConv>(packed);
-  const auto window = pool_to_absorb(tiles.conv, reader);
-  if (!window || window->height * window->width > most_pooled_row) return false;
-  const bool in_bands = !tiles.gathers && tiles.conv.geometry.output_height > 1;
-  if (in_bands && window->height * tiles.pitch > most_band_positions) return false;
+  const auto window = pool_to_absorb(tiles.conv.geometry, tiles.conv.epilogue, reader);
+  if (!window || !can_pool(tiles.conv.geometry, *window)) return false;
   tiles.conv.pool_height = window->height;
   tiles.conv.pool_width = window->width;
   return true;
@@ -292,11 +337,14 @@ bool absorb_producer(Packed& packed, const NodeView& producer) {
 
 }  // namespace
 
-std::size_t tile_conv_cycles(ConvGeometry g) {
-  g.groups /= std::max<std::size_t>(1, groups_to_merge(g, vector_outputs));
-  const WindowRuns runs = find_runs(g);
-  const std::size_t in_place = cycles_in_place(g, runs.count, runs.bytes);
-  return gathering_pays(g, runs) ? cycles_gathered(g, runs.count, runs.bytes) : in_place;
+bool can_pool(const ConvGeometry& g, const PoolWindow& window) {
+  if (window.height * window.width > most_pooled_row) return false;
+  const bool in_bands = g.output_height > 1 && !gathering_pays(g);
+  return !in_bands || window.height * pitch_of(g) <= most_band_positions;
+}
+
+TileConvWork tile_conv_work(const ConvGeometry& g, const PoolWindow& pool, std::size_t batch) {
+  return gathering_pays(g) ? work_gathered(g, pool, batch) : work_in_place(g, pool, batch);
 }
 
 TileTask tile_task(const TileConv& tiles) {

@@ -12,6 +12,9 @@ inline constexpr std::size_t tile_bytes = 64, tile_outputs = 16, tile_positions 
 /// Output channels that are computed together: four tiles.
 inline constexpr std::size_t block_outputs = 64;
 
+/// Weights of a block that stay in the first-level cache. Where they do not, two tiles of positions share each load.
+inline constexpr std::size_t cached_weight_bytes = 24 * 1024;
+
 /// What becomes of an accumulator: see IntegerEpilogue. For codes the scaled sums must stay below 2^31.
 struct EpilogueTask {
   bool gives_codes = true;

@@ -14,7 +14,6 @@ constexpr std::size_t quads_per_chunk = 16;
 // weights stay in the first-level cache; else more, so that the weights are read less often.
 constexpr std::size_t short_strip = 16;
 constexpr std::size_t long_strip = 32;
-constexpr std::size_t cached_weight_bytes = 24 * 1024;
 
 // The tile registers: 0 to 3 accumulate, 4 and 5 hold input, 6 and 7 weights.
 struct alignas(vector_bytes) TileConfiguration {

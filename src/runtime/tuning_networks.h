@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace podaq::runtime_detail {
+
+/// Plans whose nodes show the cost model all that it estimates: convolutions of one and two dimensions, kernels of 1, 3
+/// and 3x3, 2 to 256 channels, large, small and odd planes, with residuals and poolings, by every dense kernel that
+/// `isa` has and by the sparse one at several sparsities, and between both layouts.
+[[nodiscard]] std::vector<Plan> tuning_plans(Isa isa);
+
+}  // namespace podaq::runtime_detail
