@@ -7,9 +7,11 @@
 #include <type_traits>
 
 #include "runtime/isa.h"
+#include "runtime/kernels/depthwise_conv.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/sparse_conv.h"
 #include "runtime/kernels/weights.h"
+#include "runtime/linear_choice.h"
 
 namespace podaq::runtime_detail {
 
@@ -162,7 +164,9 @@ ConvTimes conv_times(const Graph& graph, const Node& node, Isa isa, const CostCo
   const NodeView last{.graph = graph, .node = node, .layouts = all_last};
   const NodeView planar{.graph = graph, .node = node, .layouts = all_planar};
   ConvTimes times;
-  if (is_usable(Isa::amx, isa) && amx::tile_conv.accepts(last))
+  if (avx512::depthwise_conv.accepts(last))
+    times.dense = depthwise_conv_ns(g);
+  else if (is_usable(Isa::amx, isa) && amx::tile_conv.accepts(last))
     times.dense = tile_conv_ns(g, cost);
   else if (avx512::quad_conv.accepts(last))
     times.dense = quad_conv_ns(g, cost);
@@ -207,6 +211,12 @@ KernelChoices choose_kernels(const Graph& graph, Isa isa, SparseKernels sparse, 
   }
   for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
     const NodeView view{.graph = graph, .node = graph.nodes[index], .layouts = choices.layouts};
+    if (std::holds_alternative<Linear>(view.node.op))
+      if (auto packed = choose_sparse_linear(view, isa, sparse)) {
+        choices.kernels.push_back(&avx512::sparse_linear);
+        choices.packed[index] = std::move(packed);
+        continue;
+      }
     auto& times = chooser.conv_times[index];
     const bool wants_sparse =
         times && (sparse == SparseKernels::automatic ? chooser.pick(index, choices.layouts).is_sparse

@@ -15,8 +15,9 @@ extern const Kernel float_conv, integer_conv, float_linear, integer_linear, floa
 
 namespace avx512 {
 
-extern const Kernel float_conv, quad_conv, sparse_conv, float_linear, quad_linear, code_max_pool, planar_max_pool,
-    code_mean_pool, planar_global_mean, code_table, code_binary, code_concat, quantize, dequantize;
+extern const Kernel float_conv, quad_conv, depthwise_conv, sparse_conv, float_linear, quad_linear, sparse_linear,
+    code_max_pool, planar_max_pool, code_mean_pool, planar_global_mean, code_table, code_binary, code_concat, quantize,
+    dequantize;
 
 }  // namespace avx512
 

@@ -288,4 +288,20 @@ void convolve_quads(const QuadTask& task) {
   }
 }
 
+void finish_sums(const QuadTask& task, const std::int32_t* sums, std::size_t sample) {
+  Accumulators block;
+  for (std::size_t first = 0; first < task.outputs; first += most_vectors * lanes) {
+    const std::size_t left = task.outputs - first < most_vectors * lanes ? task.outputs - first : most_vectors * lanes;
+    const std::size_t vectors = (left + lanes - 1) / lanes;
+    for (std::size_t v = 0; v < vectors; ++v)
+      _mm512_store_si512(block.rows[0] + v * lanes, _mm512_loadu_si512(sums + first + v * lanes));
+    finish(task,
+           {.first_output = first,
+            .first_result = sample,
+            .vectors = vectors,
+            .last_vector_mask = static_cast<__mmask16>((1U << (left - (vectors - 1) * lanes)) - 1U)},
+           1, block);
+  }
+}
+
 }  // namespace podaq::runtime_detail::avx512

@@ -40,6 +40,10 @@ struct QuadTask {
 };
 void convolve_quads(const QuadTask& task);
 
+/// Turns one sample's sums of a linear, bias included and padded to 16, into its outputs.
+/// @param sample  Which of the task's samples.
+void finish_sums(const QuadTask& task, const std::int32_t* sums, std::size_t sample);
+
 /// A float convolution over one group of one sample. The input is copied with its borders, rows split by their column's
 /// remainder modulo the stride, so that neighbouring outputs read neighbouring floats.
 struct FloatConvTask {
