@@ -1,0 +1,225 @@
+// The sparse linear gives the bits of the reference for every size, sparsity, batch and operand.
+
+#include "runtime/kernels/sparse_linear.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "podaq/core/text.h"
+#include "podaq/graph/verify.h"
+#include "runtime/avx512.h"
+#include "runtime/guarded_buffer.h"
+#include "runtime/kernels/registry.h"
+#include "runtime/layers.h"
+#include "runtime/linear_choice.h"
+#include "runtime/support.h"
+
+namespace podaq::test {
+namespace {
+
+constexpr QParams input_qparams{.scale = 0.016F, .zero_point = 117, .lowest = 0, .highest = 255};
+constexpr QParams output_qparams{.scale = 0.05F, .zero_point = 101, .lowest = 3, .highest = 250};
+constexpr double densities[] = {1.0, 0.5, 0.1, 0.01, 0.0};
+
+bool has_vbmi() {
+  return has_avx512() && detect_cpu().avx512vbmi;
+}
+
+std::string linear_kernel(const Model& model) {
+  for (const KernelChoice& choice : model.kernels())
+    if (choice.op == "linear") return choice.kernel;
+  return "";
+}
+
+CodeLayer linear_layer(std::int64_t inputs, std::int64_t outputs, double density, Draws& draws) {
+  CodeLayer layer{.input = {inputs},
+                  .op = Linear{},
+                  .weight_shape = {outputs, inputs},
+                  .weights = std::vector<std::int8_t>(static_cast<std::size_t>(inputs * outputs), 0),
+                  .bias = std::vector<std::int32_t>(static_cast<std::size_t>(outputs)),
+                  .weight_scales = {},
+                  .input_qparams = input_qparams,
+                  .output_qparams = output_qparams};
+  for (auto& code : layer.weights)
+    if (draws.chance(density)) code = static_cast<std::int8_t>(draws.integer(-127, 127));
+  for (auto& code : layer.bias) code = static_cast<std::int32_t>(draws.integer(-20000, 20000));
+  for (std::int64_t i = 0; i < outputs; ++i) layer.weight_scales.push_back(draws.real(0.0005F, 0.002F));
+  return layer;
+}
+
+// Draws what else a linear may have: zero point, residual, float outputs, clamp.
+CodeLayer random_linear(std::int64_t inputs, std::int64_t outputs, double density, Draws& draws) {
+  CodeLayer layer = linear_layer(inputs, outputs, density, draws);
+  layer.input_qparams.zero_point = static_cast<std::int32_t>(draws.integer(0, 255));
+  if (draws.chance(0.3)) layer.output_qparams.reset();
+  if (draws.chance(0.3)) layer.added_qparams = QParams{.scale = 0.03F, .zero_point = 77, .lowest = 0, .highest = 255};
+  if (draws.chance(0.3)) layer.op = Linear{.clamp = Clamp{.minimum = 0.0F}};
+  return layer;
+}
+
+void expect_reference_bits(const Graph& graph, std::size_t batch, Draws& draws, const std::string& where) {
+  const Model reference(graph, {.read = {}, .isa = Isa::reference});
+  const auto inputs = random_inputs(reference, batch, draws);
+  const std::vector<float> expected = run_model(reference, inputs, batch, 1);
+  const Model sparse(graph, {.read = {}, .isa = Isa::avx512, .sparse = SparseKernels::always});
+  ASSERT_EQ(linear_kernel(sparse), "avx512_sparse_linear") << where;
+  EXPECT_TRUE(same_bits(run_model(sparse, inputs, batch, batch), expected)) << where;
+}
+
+TEST(SparseLinearProperty, GivesTheReferenceBits) {
+  if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  std::vector<std::int64_t> sizes = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 300};
+  Draws draws(1);
+  for (const std::int64_t inputs : sizes)
+    for (const std::int64_t outputs : sizes)
+      for (const double density : densities) {
+        const auto batch = static_cast<std::size_t>(draws.integer(1, 9));
+        expect_reference_bits(graph_of(random_linear(inputs, outputs, density, draws)), batch, draws,
+                              concat(inputs, " inputs, ", outputs, " outputs, density ", density, ", batch ", batch));
+        if (HasFailure()) return;
+      }
+}
+
+TEST(SparseLinearProperty, EveryBatchGivesTheReferenceBits) {
+  if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  Draws draws(2);
+  for (const std::int64_t inputs : {100, 1000})
+    for (std::size_t batch = 1; batch <= 20; ++batch)
+      expect_reference_bits(graph_of(random_linear(inputs, 70, 0.1, draws)), batch, draws, concat("batch ", batch));
+}
+
+// Channels and positions of what is flattened change places in a dense plan.
+TEST(SparseLinear, ReadsWhatAFlattenReorders) {
+  if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  Draws draws(3);
+  const CodeLayer layer = linear_layer(5 * 7 * 6, 40, 0.1, draws);
+  Graph graph;
+  const auto append = [&](Node node, std::optional<QParams> qparams) {
+    node.output = add_value(graph, node.name + ".output", infer_shape(graph, node), qparams);
+    graph.nodes.push_back(std::move(node));
+    return graph.nodes.back().output;
+  };
+  graph.inputs = {add_value(graph, "input", {5, 7, 6})};
+  graph.tensors["first"] = make_tensor<std::int8_t>(DType::s8, {5, 5, 1, 1}, std::vector<std::int8_t>(25, 3));
+  graph.tensors["first"].scales = {0.1F};
+  graph.tensors["weight"] = make_tensor<std::int8_t>(DType::s8, layer.weight_shape, layer.weights);
+  graph.tensors["weight"].scales = layer.weight_scales;
+  ValueId last = append({.op = Quantize{}, .name = "quantize", .inputs = graph.inputs, .tensors = {}}, input_qparams);
+  last = append({.op = conv_of({.spatial = 2}), .name = "conv", .inputs = {last}, .tensors = {"first", ""}},
+                input_qparams);
+  last =
+      append({.op = Reshape{.shape = {5 * 7 * 6}}, .name = "flatten", .inputs = {last}, .tensors = {}}, input_qparams);
+  graph.outputs = {
+      append({.op = Linear{}, .name = "linear", .inputs = {last}, .tensors = {"weight", ""}}, std::nullopt)};
+  const Model reference(graph, {.read = {}, .isa = Isa::reference});
+  for (const std::size_t batch : {std::size_t{1}, std::size_t{64}}) {
+    const auto inputs = random_inputs(reference, batch, draws);
+    const std::vector<float> expected = run_model(reference, inputs, batch, 1);
+    for (const Isa isa : runnable_isas()) {
+      if (isa < Isa::avx512) continue;
+      for (const SparseKernels kernels : {SparseKernels::automatic, SparseKernels::always}) {
+        const Model model(graph, {.read = {}, .isa = isa, .sparse = kernels});
+        ASSERT_NE(kernel_names(model).find("flatten:avx512_sparse_linear"), std::string::npos) << kernel_names(model);
+        EXPECT_TRUE(same_bits(run_model(model, inputs, batch, batch), expected)) << name_of(isa) << " batch " << batch;
+      }
+    }
+  }
+}
+
+TEST(SparseLinear, IsChosenWhereItPays) {
+  if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  Draws draws(4);
+  const auto kernel = [&](double density, SparseKernels sparse) {
+    return linear_kernel(
+        Model(graph_of(linear_layer(512, 512, density, draws)), {.read = {}, .isa = Isa::avx512, .sparse = sparse}));
+  };
+  EXPECT_EQ(kernel(0.05, SparseKernels::automatic), "avx512_sparse_linear");
+  EXPECT_EQ(kernel(0.9, SparseKernels::automatic), "avx512_quad_linear");
+  EXPECT_EQ(kernel(0.05, SparseKernels::never), "avx512_quad_linear");
+  EXPECT_EQ(kernel(1.0, SparseKernels::always), "avx512_sparse_linear");
+}
+
+// A layer that is faster sparse for few samples and dense for many has both, and gives the same bits on either side.
+TEST(SparseLinear, LargeBatchesAreComputedDense) {
+  if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  Draws draws(5);
+  const Graph graph = graph_of(linear_layer(512, 300, 0.1, draws));
+  const std::vector<runtime_detail::Layout> layouts(graph.values.size(), runtime_detail::Layout::planar);
+  const runtime_detail::NodeView view{.graph = graph, .node = graph.nodes[1], .layouts = layouts};
+  const Model reference(graph, {.read = {}, .isa = Isa::reference});
+  for (const Isa isa : runnable_isas()) {
+    if (isa < Isa::avx512) continue;
+    // Steps as slow as this leave single samples sparse and larger batches dense.
+    const auto packed = choose_sparse_linear(
+        view, isa, SparseKernels::automatic,
+        {.dense_vector = 0.5, .tile_vector = 0.1, .step = 1.0, .block = 0.0, .cached_byte = 1.0, .distant_byte = 1.0});
+    ASSERT_TRUE(packed.has_value());
+    const auto& linear = std::get<runtime_detail::SparseLinear>(*packed);
+    if (linear.dense) EXPECT_LT(linear.most_samples, 64U);
+    const std::size_t batch = 64;
+    const auto inputs = random_inputs(reference, batch, draws);
+    EXPECT_TRUE(same_bits(run_model(Model(graph, {.read = {}, .isa = isa}), inputs, batch, batch),
+                          run_model(reference, inputs, batch, 1)));
+  }
+}
+
+// The arena puts other values right behind a kernel's operands.
+TEST(SparseLinear, StaysWithinItsMemory) {
+  if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  Draws draws(6);
+  for (const std::int64_t inputs : {1, 63, 127, 128, 129, 191, 300})
+    for (const double density : {1.0, 0.1}) {
+      const Graph graph = graph_of(linear_layer(inputs, 33, density, draws));
+      const std::vector<runtime_detail::Layout> layouts(graph.values.size(), runtime_detail::Layout::planar);
+      const runtime_detail::NodeView view{.graph = graph, .node = graph.nodes[1], .layouts = layouts};
+      constexpr std::size_t batch = 3;
+      std::vector<std::uint8_t> codes(batch * static_cast<std::size_t>(inputs));
+      for (auto& code : codes) code = static_cast<std::uint8_t>(draws.integer(0, 255));
+      const auto run = [&](const runtime_detail::Kernel& kernel, GuardedBuffer::Guard guard) {
+        const auto room = [&](std::size_t bytes) { return (bytes + runtime_detail::over_read_bytes + 63) / 64 * 64; };
+        const runtime_detail::Packed packed = kernel.prepare(view);
+        const GuardedBuffer input(room(codes.size()), guard);
+        std::memcpy(input.bytes().data(), codes.data(), codes.size());
+        const GuardedBuffer output(room(batch * 33), guard);
+        const GuardedBuffer scratch(room(kernel.scratch_bytes == nullptr ? 0 : kernel.scratch_bytes(packed)), guard);
+        const std::vector<const std::byte*> operands = {input.bytes().data()};
+        kernel.run(
+            packed,
+            {.inputs = operands, .output = output.bytes().data(), .scratch = scratch.bytes().data(), .batch = batch});
+        return std::vector(output.bytes().begin(), output.bytes().begin() + batch * 33);
+      };
+      const auto expected = run(runtime_detail::reference::integer_linear, GuardedBuffer::Guard::after);
+      for (const auto guard : {GuardedBuffer::Guard::before, GuardedBuffer::Guard::after})
+        EXPECT_EQ(run(runtime_detail::avx512::sparse_linear, guard), expected) << inputs << " inputs";
+    }
+}
+
+TEST(SparseLinearPacking, HoldsEveryWeightOnceAndLeavesFewSlotsEmpty) {
+  Draws draws(7);
+  for (const std::int64_t inputs : {5, 128, 1000})
+    for (const double density : densities) {
+      const CodeLayer layer = linear_layer(inputs, 50, density, draws);
+      runtime_detail::SparseLinear linear;
+      linear.inputs = static_cast<std::size_t>(inputs);
+      linear.outputs = 50;
+      pack_nonzeros(linear, layer.weights);
+      EXPECT_EQ(unpack_nonzeros(linear), layer.weights);
+      const auto zeros = std::count(layer.weights.begin(), layer.weights.end(), std::int8_t{0});
+      const auto nonzeros = layer.weights.size() - static_cast<std::size_t>(zeros);
+      EXPECT_GE(linear.starts.size(), runtime_detail::least_steps(nonzeros));
+      if (inputs == 1000 && density >= 0.1) {
+        // 50 outputs leave 14 lanes of the last block of 16 empty.
+        const double filled =
+            static_cast<double>(nonzeros) * 64.0 / 50.0 / static_cast<double>(linear.starts.size() * 64);
+        EXPECT_GT(filled, 0.8) << density;
+      }
+      EXPECT_TRUE(std::all_of(linear.starts.begin(), linear.starts.end(),
+                              [&](std::size_t start) { return start == 0 || start + 128 <= linear.inputs; }));
+    }
+}
+
+}  // namespace
+}  // namespace podaq::test
