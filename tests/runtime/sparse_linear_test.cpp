@@ -8,7 +8,6 @@
 #include <cstring>
 #include <string>
 
-#include "podaq/core/text.h"
 #include "podaq/graph/verify.h"
 #include "runtime/avx512.h"
 #include "runtime/guarded_buffer.h"
@@ -31,7 +30,7 @@ bool has_vbmi() {
 std::string linear_kernel(const Model& model) {
   for (const KernelChoice& choice : model.kernels())
     if (choice.op == "linear") return choice.kernel;
-  return "";
+  return {};
 }
 
 CodeLayer linear_layer(std::int64_t inputs, std::int64_t outputs, double density, Draws& draws) {
@@ -78,7 +77,8 @@ TEST(SparseLinearProperty, GivesTheReferenceBits) {
       for (const double density : densities) {
         const auto batch = static_cast<std::size_t>(draws.integer(1, 9));
         expect_reference_bits(graph_of(random_linear(inputs, outputs, density, draws)), batch, draws,
-                              concat(inputs, " inputs, ", outputs, " outputs, density ", density, ", batch ", batch));
+                              std::to_string(inputs) + " inputs, " + std::to_string(outputs) + " outputs, density " +
+                                  std::to_string(density) + ", batch " + std::to_string(batch));
         if (HasFailure()) return;
       }
 }
@@ -88,7 +88,8 @@ TEST(SparseLinearProperty, EveryBatchGivesTheReferenceBits) {
   Draws draws(2);
   for (const std::int64_t inputs : {100, 1000})
     for (std::size_t batch = 1; batch <= 20; ++batch)
-      expect_reference_bits(graph_of(random_linear(inputs, 70, 0.1, draws)), batch, draws, concat("batch ", batch));
+      expect_reference_bits(graph_of(random_linear(inputs, 70, 0.1, draws)), batch, draws,
+                            "batch " + std::to_string(batch));
 }
 
 // Channels and positions of what is flattened change places in a dense plan.
@@ -142,58 +143,84 @@ TEST(SparseLinear, IsChosenWhereItPays) {
   EXPECT_EQ(kernel(1.0, SparseKernels::always), "avx512_sparse_linear");
 }
 
-// A layer that is faster sparse for few samples and dense for many has both, and gives the same bits on either side.
+// One linear on codes, to run kernels on directly, each buffer at the edge of a page that may not be touched.
+struct KernelRun {
+  Graph graph;
+  std::vector<runtime_detail::Layout> layouts;
+  std::size_t inputs, outputs;
+
+  KernelRun(const CodeLayer& layer)
+      : graph(graph_of(layer)),
+        layouts(graph.values.size(), runtime_detail::Layout::planar),
+        inputs(static_cast<std::size_t>(layer.input[0])),
+        outputs(static_cast<std::size_t>(layer.weight_shape[0])) {}
+
+  [[nodiscard]] runtime_detail::NodeView view() const {
+    return {.graph = graph, .node = graph.nodes[1], .layouts = layouts};
+  }
+
+  [[nodiscard]] std::vector<std::byte> run(const runtime_detail::Kernel& kernel, const runtime_detail::Packed& packed,
+                                           const std::vector<std::uint8_t>& codes, GuardedBuffer::Guard guard) const {
+    // The arena puts other values right behind a kernel's operands and the margin that it may read.
+    const auto room = [](std::size_t bytes) { return (bytes + runtime_detail::over_read_bytes + 63) / 64 * 64; };
+    const std::size_t batch = codes.size() / inputs;
+    const GuardedBuffer input(room(codes.size()), guard);
+    std::memcpy(input.bytes().data(), codes.data(), codes.size());
+    const GuardedBuffer output(room(batch * outputs), guard);
+    const GuardedBuffer scratch(room(kernel.scratch_bytes == nullptr ? 0 : kernel.scratch_bytes(packed)), guard);
+    const std::vector<const std::byte*> operands = {input.bytes().data()};
+    kernel.run(
+        packed,
+        {.inputs = operands, .output = output.bytes().data(), .scratch = scratch.bytes().data(), .batch = batch});
+    return {output.bytes().begin(), output.bytes().begin() + static_cast<std::ptrdiff_t>(batch * outputs)};
+  }
+
+  [[nodiscard]] std::vector<std::byte> reference(const std::vector<std::uint8_t>& codes) const {
+    const runtime_detail::Kernel& kernel = runtime_detail::reference::integer_linear;
+    return run(kernel, kernel.prepare(view()), codes, GuardedBuffer::Guard::after);
+  }
+};
+
+std::vector<std::uint8_t> random_codes(std::size_t count, Draws& draws) {
+  std::vector<std::uint8_t> codes(count);
+  for (auto& code : codes) code = static_cast<std::uint8_t>(draws.integer(0, 255));
+  return codes;
+}
+
+// A layer that is faster sparse for few samples and dense for many has both, with the same bits on either side.
 TEST(SparseLinear, LargeBatchesAreComputedDense) {
   if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  const runtime_detail::LinearCoefficients slow_steps{
+      .dense_vector = 0.5, .tile_vector = 0.1, .step = 10.0, .block = 0.0, .cached_byte = 0.1, .distant_byte = 0.1};
   Draws draws(5);
-  const Graph graph = graph_of(linear_layer(512, 300, 0.1, draws));
-  const std::vector<runtime_detail::Layout> layouts(graph.values.size(), runtime_detail::Layout::planar);
-  const runtime_detail::NodeView view{.graph = graph, .node = graph.nodes[1], .layouts = layouts};
-  const Model reference(graph, {.read = {}, .isa = Isa::reference});
+  const KernelRun layer(linear_layer(512, 300, 0.1, draws));
   for (const Isa isa : runnable_isas()) {
     if (isa < Isa::avx512) continue;
-    // Steps as slow as this leave single samples sparse and larger batches dense.
-    const auto packed = choose_sparse_linear(
-        view, isa, SparseKernels::automatic,
-        {.dense_vector = 0.5, .tile_vector = 0.1, .step = 1.0, .block = 0.0, .cached_byte = 1.0, .distant_byte = 1.0});
+    const auto packed = choose_sparse_linear(layer.view(), isa, SparseKernels::automatic, slow_steps);
     ASSERT_TRUE(packed.has_value());
     const auto& linear = std::get<runtime_detail::SparseLinear>(*packed);
-    if (linear.dense) EXPECT_LT(linear.most_samples, 64U);
-    const std::size_t batch = 64;
-    const auto inputs = random_inputs(reference, batch, draws);
-    EXPECT_TRUE(same_bits(run_model(Model(graph, {.read = {}, .isa = isa}), inputs, batch, batch),
-                          run_model(reference, inputs, batch, 1)));
+    ASSERT_TRUE(linear.dense.has_value());
+    ASSERT_LT(linear.most_samples, 64U);
+    for (const std::size_t batch : {std::size_t{1}, linear.most_samples, linear.most_samples + 1, std::size_t{64}}) {
+      const auto codes = random_codes(batch * layer.inputs, draws);
+      EXPECT_EQ(layer.run(runtime_detail::avx512::sparse_linear, *packed, codes, GuardedBuffer::Guard::after),
+                layer.reference(codes))
+          << "batch " << batch << " " << name_of(isa);
+    }
   }
 }
 
-// The arena puts other values right behind a kernel's operands.
 TEST(SparseLinear, StaysWithinItsMemory) {
   if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  const runtime_detail::Kernel& kernel = runtime_detail::avx512::sparse_linear;
   Draws draws(6);
   for (const std::int64_t inputs : {1, 63, 127, 128, 129, 191, 300})
     for (const double density : {1.0, 0.1}) {
-      const Graph graph = graph_of(linear_layer(inputs, 33, density, draws));
-      const std::vector<runtime_detail::Layout> layouts(graph.values.size(), runtime_detail::Layout::planar);
-      const runtime_detail::NodeView view{.graph = graph, .node = graph.nodes[1], .layouts = layouts};
-      constexpr std::size_t batch = 3;
-      std::vector<std::uint8_t> codes(batch * static_cast<std::size_t>(inputs));
-      for (auto& code : codes) code = static_cast<std::uint8_t>(draws.integer(0, 255));
-      const auto run = [&](const runtime_detail::Kernel& kernel, GuardedBuffer::Guard guard) {
-        const auto room = [&](std::size_t bytes) { return (bytes + runtime_detail::over_read_bytes + 63) / 64 * 64; };
-        const runtime_detail::Packed packed = kernel.prepare(view);
-        const GuardedBuffer input(room(codes.size()), guard);
-        std::memcpy(input.bytes().data(), codes.data(), codes.size());
-        const GuardedBuffer output(room(batch * 33), guard);
-        const GuardedBuffer scratch(room(kernel.scratch_bytes == nullptr ? 0 : kernel.scratch_bytes(packed)), guard);
-        const std::vector<const std::byte*> operands = {input.bytes().data()};
-        kernel.run(
-            packed,
-            {.inputs = operands, .output = output.bytes().data(), .scratch = scratch.bytes().data(), .batch = batch});
-        return std::vector(output.bytes().begin(), output.bytes().begin() + batch * 33);
-      };
-      const auto expected = run(runtime_detail::reference::integer_linear, GuardedBuffer::Guard::after);
+      const KernelRun layer(linear_layer(inputs, 33, density, draws));
+      const auto codes = random_codes(3 * layer.inputs, draws);
+      const auto expected = layer.reference(codes);
       for (const auto guard : {GuardedBuffer::Guard::before, GuardedBuffer::Guard::after})
-        EXPECT_EQ(run(runtime_detail::avx512::sparse_linear, guard), expected) << inputs << " inputs";
+        EXPECT_EQ(layer.run(kernel, kernel.prepare(layer.view()), codes, guard), expected) << inputs << " inputs";
     }
 }
 
