@@ -55,7 +55,8 @@ std::vector<Layer> read_layers(const std::filesystem::path& path) {
   std::vector<Layer> layers;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
-    Layer layer{.net = path.stem().string()};
+    Layer layer;
+    layer.net = path.stem().string();
     std::string kind;
     std::string input;
     if (!(words >> layer.name) || layer.name[0] == '#') continue;

@@ -94,7 +94,7 @@ void expect_reference_bits(const CodeLayer& layer, Draws& draws, const std::stri
 TEST(DepthwiseProperty, PlanesGiveTheReferenceBits) {
   if (!has_avx512()) GTEST_SKIP() << "needs AVX-512 with VNNI";
   Draws draws(1);
-  for (const std::int64_t channels : {2, 3, 5, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 200})
+  for (const std::int64_t channels : {2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200})
     for (int i = 0; i < 12; ++i) {
       const Shape input = {channels, draws.integer(1, 20), draws.integer(1, draws.chance(0.3) ? 90 : 20)};
       const Window window = random_window(draws);
@@ -126,7 +126,9 @@ TEST(DepthwiseProperty, EveryWidthGivesTheReferenceBits) {
   for (std::int64_t width = 1; width <= 70; ++width)
     for (const std::int64_t stride : {1, 2}) {
       const Window window{.stride = {stride, stride}, .pad_begin = {1, 1}, .pad_end = {1, 1}};
-      expect_reference_bits(depthwise_layer({70, 5, width}, window, draws), draws, concat("width ", width));
+      for (const std::int64_t channels : {16, 32, 70})
+        expect_reference_bits(depthwise_layer({channels, 5, width}, window, draws), draws,
+                              concat(channels, " channels, width ", width));
       if (HasFailure()) return;
     }
 }

@@ -45,25 +45,33 @@ bool accepts(const NodeView& view) {
          integer_epilogue(view, conv.adds_input, conv.clamp).sums_fit;
 }
 
-// Weights, bias and multipliers in the kernel's order.
+// Outputs of a row that share a vector.
+std::size_t outputs_together(const ConvGeometry& upright_geometry) {
+  const ConvGeometry& g = upright_geometry;
+  const bool fits = g.stride_width == 1 && g.output_width > 1 && depthwise_lanes % g.input_channels == 0;
+  return fits ? depthwise_lanes / g.input_channels : 1;
+}
+
+// Weights, bias and multipliers in the kernel's order, repeated for each output of a vector.
 void pack_channels(QuadConv& packed, std::span<const std::int8_t> codes, std::span<const std::int32_t> bias) {
   const ConvGeometry g = upright(packed.geometry);
-  const std::size_t channels = round_up(g.input_channels, depthwise_channels);
+  const std::size_t padded = round_up(g.input_channels, depthwise_lanes);
   const std::size_t quads = row_quads(g);
-  packed.padded_outputs = channels;
-  packed.weights.assign(channels * g.kernel_width * quads * quad, 0);
-  packed.bias.assign(channels, 0);
-  packed.multipliers.assign(channels, 0.0F);
-  for (std::size_t channel = 0; channel < g.input_channels; ++channel) {
-    const std::size_t block = channel / depthwise_channels * depthwise_channels;
-    const std::size_t place = depthwise_place(channel - block);
+  packed.padded_outputs = padded;
+  packed.weights.assign(padded * g.kernel_width * quads * quad, 0);
+  packed.bias.assign(padded, 0);
+  packed.multipliers.assign(padded, 0.0F);
+  for (std::size_t lane = 0; lane < outputs_together(g) * g.input_channels; ++lane) {
+    const std::size_t channel = lane % g.input_channels;
+    const std::size_t block = lane / depthwise_lanes * depthwise_lanes;
+    const std::size_t place = depthwise_place(lane - block);
     packed.bias[block + place] = bias[channel];
     packed.multipliers[block + place] = packed.epilogue.multipliers[channel];
     std::int8_t* weights = packed.weights.data() + block * g.kernel_width * quads * quad;
     for (std::size_t tap = 0; tap < g.taps(); ++tap) {
       const std::size_t row = tap / g.kernel_width;
       const std::size_t item = tap % g.kernel_width * quads + row / quad;
-      weights[(item * depthwise_channels + place) * quad + row % quad] = codes[channel * g.taps() + tap];
+      weights[(item * depthwise_lanes + place) * quad + row % quad] = codes[channel * g.taps() + tap];
     }
   }
   packed.epilogue.multipliers = {};
@@ -83,25 +91,22 @@ Packed prepare(const NodeView& view) {
                   .output = strides_of(view.output().shape, view.output_layout()),
                   .epilogue = integer_epilogue(view, conv.adds_input, conv.clamp),
                   .quantizes = {}};
-  if (!windows_lie_inside(g)) packed.plane = reached_plane(g);
   const std::vector<std::int8_t> codes = integer_weights(view);
   pack_channels(packed, codes, folded_bias(view, codes, g.output_channels));
   return packed;
 }
 
-// What the scratch memory holds: the columns of a strip, the input with its borders, then what had to be transposed.
+// What the scratch memory holds: the columns of a strip, then what had to be transposed.
 struct Scratch {
-  std::size_t plane = 0, input = 0, residual = 0, bytes = 0;  ///< Offsets, but the last.
+  std::size_t input = 0, residual = 0, bytes = 0;  ///< Offsets, but the last.
 };
 
 Scratch scratch_of(const QuadConv& conv) {
-  const ConvGeometry& g = conv.geometry;
-  const ConvGeometry turned = upright(g);
+  const ConvGeometry g = upright(conv.geometry);
   const auto area = [](std::size_t bytes) { return round_up(bytes + over_read_bytes, line); };
-  const std::size_t columns = (std::min(depthwise_strip, turned.output_width) - 1) * turned.stride_width +
-                              (turned.kernel_width - 1) * turned.dilation_width + 1;
-  Scratch scratch{.plane = columns * row_quads(turned) * depthwise_column_bytes};
-  scratch.input = scratch.plane + area(conv.plane.bytes(g));
+  const std::size_t columns =
+      (std::min(depthwise_strip, g.output_width) - 1) * g.stride_width + (g.kernel_width - 1) * g.dilation_width + 1;
+  Scratch scratch{.input = columns * row_quads(g) * depthwise_column_bytes};
   scratch.residual = scratch.input + (conv.input_is_planar ? area(g.input_channels * g.input_positions()) : 0);
   scratch.bytes = scratch.residual + (conv.residual_is_planar ? area(g.output_channels * g.output_positions()) : 0);
   return scratch;
@@ -112,21 +117,22 @@ std::size_t scratch_bytes(const Packed& packed) {
 }
 
 DepthwiseTask task_of(const QuadConv& conv, const Operands& operands) {
-  const ConvGeometry& g = conv.geometry;
-  const ConvGeometry turned = upright(g);
-  const std::size_t row_width = conv.plane.is_needed() ? conv.plane.width : g.input_width;
-  const bool is_turned = turned.kernel_height != g.kernel_height || turned.output_height != g.output_height;
+  const ConvGeometry g = upright(conv.geometry);
   return {.channels = g.input_channels,
-          .row_bytes = (is_turned ? 1 : row_width) * g.input_channels,
-          .column_bytes = g.input_channels,
-          .rows = turned.output_height,
-          .columns = turned.output_width,
-          .kernel_rows = turned.kernel_height,
-          .kernel_columns = turned.kernel_width,
-          .stride_rows = turned.stride_height,
-          .stride_columns = turned.stride_width,
-          .dilation_rows = turned.dilation_height,
-          .dilation_columns = turned.dilation_width,
+          .input_rows = g.input_height,
+          .input_columns = g.input_width,
+          .pad_rows = g.pad_top,
+          .pad_columns = g.pad_left,
+          .outside = conv.input_zero_point,
+          .rows = g.output_height,
+          .columns = g.output_width,
+          .kernel_rows = g.kernel_height,
+          .kernel_columns = g.kernel_width,
+          .stride_rows = g.stride_height,
+          .stride_columns = g.stride_width,
+          .dilation_rows = g.dilation_height,
+          .dilation_columns = g.dilation_width,
+          .together = outputs_together(g),
           .weights = conv.weights.data(),
           .bias = conv.bias.data(),
           .multipliers = conv.multipliers.data(),
@@ -148,7 +154,7 @@ void run(const Packed& packed, const Operands& operands) {
   const std::size_t output_size = g.output_channels * g.output_positions();
   const std::size_t output_bytes = output_size * (conv.epilogue.gives_codes ? sizeof(std::uint8_t) : sizeof(float));
   for (std::size_t sample = 0; sample < operands.batch; ++sample) {
-    task.input = readable_input(conv, operands.inputs[0], sample, scratch + place.plane, scratch + place.input);
+    task.input = readable_input(conv, operands.inputs[0], sample, nullptr, scratch + place.input);
     if (conv.residual_is_planar) {
       transpose_codes({.input = as<std::uint8_t>(operands.inputs[1]) + sample * output_size,
                        .output = scratch + place.residual,
@@ -162,10 +168,6 @@ void run(const Packed& packed, const Operands& operands) {
   }
 }
 
-bool absorb_producer(Packed& packed, const NodeView& producer) {
-  return absorb_quantize(std::get<QuadConv>(packed), producer);
-}
-
 }  // namespace
 
 const Kernel depthwise_conv = {.name = "avx512_depthwise_conv",
@@ -173,22 +175,20 @@ const Kernel depthwise_conv = {.name = "avx512_depthwise_conv",
                                .accepts = accepts,
                                .prepare = prepare,
                                .run = run,
-                               .scratch_bytes = scratch_bytes,
-                               .absorb_producer = absorb_producer};
+                               .scratch_bytes = scratch_bytes};
 
 }  // namespace avx512
 
 double depthwise_conv_ns(const ConvGeometry& geometry, const DepthwiseCoefficients& cost) {
   const ConvGeometry g = avx512::upright(geometry);
-  const std::size_t blocks = round_up(g.input_channels, avx512::depthwise_channels) / avx512::depthwise_channels;
+  const std::size_t blocks = round_up(g.input_channels, avx512::depthwise_lanes) / avx512::depthwise_lanes;
+  const std::size_t together = avx512::outputs_together(g);
   const auto quads = static_cast<double>(avx512::row_quads(g));
   const auto columns = static_cast<double>(g.output_height * g.reached_width());
-  const auto outputs = static_cast<double>(g.output_positions());
-  const double products = outputs * static_cast<double>(g.kernel_width) * quads;
-  const bool copies = !windows_lie_inside(geometry);
-  return cost.call + (copies ? cost.border * static_cast<double>(g.input_channels * g.input_positions()) : 0.0) +
-         static_cast<double>(blocks) *
-             (cost.column * columns * quads + cost.product * products + cost.output * outputs);
+  const auto vectors = static_cast<double>(g.output_height * (round_up(g.output_width, together) / together));
+  const double products = vectors * static_cast<double>(g.kernel_width) * quads;
+  return cost.call + static_cast<double>(blocks) *
+                         (cost.column * columns * quads + cost.product * products + cost.output * vectors);
 }
 
 }  // namespace podaq::runtime_detail

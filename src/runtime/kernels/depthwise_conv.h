@@ -10,7 +10,6 @@ struct DepthwiseCoefficients {
   double column = 2.6;   ///< Laying out four kernel rows of an input column.
   double product = 1.1;  ///< Four kernel rows of a kernel column of an output.
   double output = 3.0;   ///< Rounding and storing.
-  double border = 0.02;  ///< Copying a byte of the input with its border.
 };
 
 /// Time of one sample by avx512_depthwise_conv.
