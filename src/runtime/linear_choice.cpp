@@ -22,6 +22,11 @@ double read_ns(double bytes, bool weights_stay, const LinearCoefficients& cost) 
   return bytes * (weights_stay ? cost.cached_byte : cost.distant_byte);
 }
 
+// 16 outputs each.
+double blocks_of(std::size_t outputs) {
+  return static_cast<double>(round_up(outputs, avx512::sparse_lanes) / avx512::sparse_lanes);
+}
+
 // The bytes of all weights on codes of a network.
 std::size_t weight_bytes(const Graph& graph) {
   std::size_t bytes = 0;
@@ -29,13 +34,15 @@ std::size_t weight_bytes(const Graph& graph) {
   return bytes;
 }
 
-// The largest batch up to which the sparse kernel stays the faster one; none where a single sample is not.
+// The largest batch up to which the sparse kernel stays the faster one, by more than the model may be wrong; none where
+// a single sample is not.
 std::size_t most_samples(std::size_t steps, const ConvGeometry& g, bool uses_tiles, bool weights_stay,
                          const LinearCoefficients& cost) {
   constexpr std::size_t large_batch = 64;  // beyond it, both times grow in proportion
+  constexpr double least_gain = 1.1;
   std::size_t batch = 0;
   while (batch < large_batch &&
-         sparse_linear_ns(steps, g.output_channels, batch + 1, weights_stay, cost) <
+         least_gain * sparse_linear_ns(steps, g.output_channels, batch + 1, weights_stay, cost) <
              dense_linear_ns(g.input_channels, g.output_channels, batch + 1, uses_tiles, weights_stay, cost))
     ++batch;
   return batch == large_batch ? std::numeric_limits<std::size_t>::max() : batch;
@@ -45,23 +52,25 @@ std::size_t most_samples(std::size_t steps, const ConvGeometry& g, bool uses_til
 
 double dense_linear_ns(std::size_t inputs, std::size_t outputs, std::size_t batch, bool uses_tiles, bool weights_stay,
                        const LinearCoefficients& cost) {
-  constexpr std::size_t lanes = 16;
-  constexpr std::size_t tile_samples = 16;
   constexpr std::size_t least_tile_batch = 4;
-  const auto vectors = static_cast<double>(round_up(outputs, lanes) * round_up(inputs, quad) / vector_bytes);
-  const double products = uses_tiles && batch >= least_tile_batch
-                              ? cost.tile_vector * static_cast<double>(round_up(batch, tile_samples))
-                              : cost.dense_vector * static_cast<double>(batch);
-  return std::max(vectors * products, read_ns(vectors * vector_bytes, weights_stay, cost));
+  constexpr std::size_t least_tile_samples = 8;
+  const bool in_tiles = uses_tiles && batch >= least_tile_batch;
+  const auto samples = static_cast<double>(in_tiles ? std::max(batch, least_tile_samples) : batch);
+  const double blocks = blocks_of(outputs);
+  const double vectors = blocks * static_cast<double>(round_up(inputs, quad)) / quad;
+  const double products = in_tiles ? cost.tile_vector + cost.tile_vector_sample * samples
+                                   : cost.dense_vector + cost.dense_vector_sample * samples;
+  return (in_tiles ? cost.tile_call : 0.0) + blocks * (cost.dense_block + cost.dense_block_sample * samples) +
+         std::max(vectors * products, read_ns(vectors * vector_bytes, weights_stay, cost));
 }
 
 double sparse_linear_ns(std::size_t steps, std::size_t outputs, std::size_t batch, bool weights_stay,
                         const LinearCoefficients& cost) {
   const auto samples = static_cast<double>(batch);
-  const auto blocks = static_cast<double>(round_up(outputs, avx512::sparse_lanes) / avx512::sparse_lanes);
   const double bytes = static_cast<double>(steps) * (avx512::step_bytes + sizeof(std::uint16_t));
-  return cost.block * blocks * samples +
-         std::max(cost.step * static_cast<double>(steps) * samples, read_ns(bytes, weights_stay, cost));
+  const double products = static_cast<double>(steps) * (cost.step + cost.step_sample * samples);
+  return blocks_of(outputs) * (cost.sparse_block + cost.sparse_block_sample * samples) +
+         std::max(products, read_ns(bytes, weights_stay, cost));
 }
 
 std::optional<Packed> choose_sparse_linear(const NodeView& view, Isa isa, SparseKernels sparse,
@@ -72,7 +81,7 @@ std::optional<Packed> choose_sparse_linear(const NodeView& view, Isa isa, Sparse
   const ConvGeometry g{.input_channels = channel_count(view.input().shape),
                        .output_channels = channel_count(view.output().shape)};
   const bool uses_tiles = is_usable(Isa::amx, isa) && amx::tile_linear.accepts(view);
-  const bool weights_stay = weight_bytes(view.graph) <= second_level_cache_bytes();
+  const bool weights_stay = weight_bytes(view.graph) <= second_level_cache_bytes() / 4 * 3;
   const std::vector<std::int8_t> codes = integer_weights(view);
   const auto zeros = static_cast<std::size_t>(std::count(codes.begin(), codes.end(), std::int8_t{0}));
   // Arranging the weights takes time at load: only where it could pay.

@@ -11,12 +11,17 @@ namespace podaq::runtime_detail {
 /// What the parts of a linear's work on codes take, in ns. Measured by benchmarks/layers.cpp on Xeons with AVX-512 VNNI
 /// at 3.8 GHz; only their ratios matter for a choice.
 struct LinearCoefficients {
-  double dense_vector = 0.5;    ///< 64 weights times a sample, avx512_quad_linear.
-  double tile_vector = 0.04;    ///< The same, amx_tile_linear, of whole tiles of samples.
-  double step = 1.75;           ///< 64 slots times a sample, avx512_sparse_linear.
-  double block = 8.0;           ///< Storing the sums of 16 outputs of a sample, avx512_sparse_linear.
-  double cached_byte = 0.009;   ///< Reading weights that stay in the second-level cache.
-  double distant_byte = 0.037;  ///< Reading others.
+  // For 64 weights ("vector") or slots ("step"): once a batch, and for each sample of it.
+  double dense_vector = 0.27, dense_vector_sample = 0.19;  ///< avx512_quad_linear
+  double tile_vector = 0.3, tile_vector_sample = 0.0475;   ///< amx_tile_linear; 8 samples at least
+  double step = 0.5, step_sample = 1.1;                    ///< avx512_sparse_linear
+  // For 16 outputs: rounding and storing.
+  double dense_block = 3.0, dense_block_sample = 0.7;
+  double sparse_block = 8.0, sparse_block_sample = 6.5;
+
+  double tile_call = 150.0;     ///< Configuring tiles.
+  double cached_byte = 0.006;   ///< Reading weights that stay in the second-level cache.
+  double distant_byte = 0.033;  ///< Reading others.
 };
 
 /// Time of a batch by the dense kernel.

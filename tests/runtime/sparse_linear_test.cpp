@@ -190,13 +190,12 @@ std::vector<std::uint8_t> random_codes(std::size_t count, Draws& draws) {
 // A layer that is faster sparse for few samples and dense for many has both, with the same bits on either side.
 TEST(SparseLinear, LargeBatchesAreComputedDense) {
   if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
-  const runtime_detail::LinearCoefficients slow_steps{
-      .dense_vector = 0.5, .tile_vector = 0.1, .step = 10.0, .block = 0.0, .cached_byte = 0.1, .distant_byte = 0.1};
+  const runtime_detail::LinearCoefficients slow_samples{.step = 0.0, .step_sample = 2.0};
   Draws draws(5);
   const KernelRun layer(linear_layer(512, 300, 0.1, draws));
   for (const Isa isa : runnable_isas()) {
     if (isa < Isa::avx512) continue;
-    const auto packed = choose_sparse_linear(layer.view(), isa, SparseKernels::automatic, slow_steps);
+    const auto packed = choose_sparse_linear(layer.view(), isa, SparseKernels::automatic, slow_samples);
     ASSERT_TRUE(packed.has_value());
     const auto& linear = std::get<runtime_detail::SparseLinear>(*packed);
     ASSERT_TRUE(linear.dense.has_value());
