@@ -11,6 +11,7 @@
 #include "podaq/graph/verify.h"
 #include "runtime/avx512.h"
 #include "runtime/guarded_buffer.h"
+#include "runtime/kernels/quad_conv.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/layers.h"
 #include "runtime/linear_choice.h"
@@ -92,44 +93,6 @@ TEST(SparseLinearProperty, EveryBatchGivesTheReferenceBits) {
                             "batch " + std::to_string(batch));
 }
 
-// Channels and positions of what is flattened change places in a dense plan.
-TEST(SparseLinear, ReadsWhatAFlattenReorders) {
-  if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
-  Draws draws(3);
-  const CodeLayer layer = linear_layer(5 * 7 * 6, 40, 0.1, draws);
-  Graph graph;
-  const auto append = [&](Node node, std::optional<QParams> qparams) {
-    node.output = add_value(graph, node.name + ".output", infer_shape(graph, node), qparams);
-    graph.nodes.push_back(std::move(node));
-    return graph.nodes.back().output;
-  };
-  graph.inputs = {add_value(graph, "input", {5, 7, 6})};
-  graph.tensors["first"] = make_tensor<std::int8_t>(DType::s8, {5, 5, 1, 1}, std::vector<std::int8_t>(25, 3));
-  graph.tensors["first"].scales = {0.1F};
-  graph.tensors["weight"] = make_tensor<std::int8_t>(DType::s8, layer.weight_shape, layer.weights);
-  graph.tensors["weight"].scales = layer.weight_scales;
-  ValueId last = append({.op = Quantize{}, .name = "quantize", .inputs = graph.inputs, .tensors = {}}, input_qparams);
-  last = append({.op = conv_of({.spatial = 2}), .name = "conv", .inputs = {last}, .tensors = {"first", ""}},
-                input_qparams);
-  last =
-      append({.op = Reshape{.shape = {5 * 7 * 6}}, .name = "flatten", .inputs = {last}, .tensors = {}}, input_qparams);
-  graph.outputs = {
-      append({.op = Linear{}, .name = "linear", .inputs = {last}, .tensors = {"weight", ""}}, std::nullopt)};
-  const Model reference(graph, {.read = {}, .isa = Isa::reference});
-  for (const std::size_t batch : {std::size_t{1}, std::size_t{64}}) {
-    const auto inputs = random_inputs(reference, batch, draws);
-    const std::vector<float> expected = run_model(reference, inputs, batch, 1);
-    for (const Isa isa : runnable_isas()) {
-      if (isa < Isa::avx512) continue;
-      for (const SparseKernels kernels : {SparseKernels::automatic, SparseKernels::always}) {
-        const Model model(graph, {.read = {}, .isa = isa, .sparse = kernels});
-        ASSERT_NE(kernel_names(model).find("flatten:avx512_sparse_linear"), std::string::npos) << kernel_names(model);
-        EXPECT_TRUE(same_bits(run_model(model, inputs, batch, batch), expected)) << name_of(isa) << " batch " << batch;
-      }
-    }
-  }
-}
-
 TEST(SparseLinear, IsChosenWhereItPays) {
   if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
   Draws draws(4);
@@ -207,6 +170,70 @@ TEST(SparseLinear, LargeBatchesAreComputedDense) {
           << "batch " << batch << " " << name_of(isa);
     }
   }
+}
+
+// A flatten of channels-last codes only puts them in another order, for which the weights can make up.
+TEST(SparseLinear, ReadsWhatAFlattenReorders) {
+  if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  constexpr std::size_t channels = 5;
+  constexpr std::size_t positions = 42;
+  constexpr std::size_t batch = 3;
+  Draws draws(3);
+  const KernelRun layer(linear_layer(channels * positions, 40, 0.1, draws));
+  Graph flatten;
+  const ValueId input = add_value(flatten, "input", {5, 7, 6}, input_qparams);
+  const ValueId output = add_value(flatten, "output", {channels * positions}, input_qparams);
+  flatten.nodes = {{.op = Reshape{.shape = {channels * positions}},
+                    .name = "flatten",
+                    .inputs = {input},
+                    .tensors = {},
+                    .output = output}};
+  const auto codes = random_codes(batch * channels * positions, draws);
+  const auto expected = layer.reference(codes);
+  std::vector<std::uint8_t> channels_last(codes.size());
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const std::size_t feature = i % (channels * positions);
+    channels_last[i - feature + feature % positions * channels + feature / positions] = codes[i];
+  }
+  const runtime_detail::Kernel& kernel = runtime_detail::avx512::sparse_linear;
+  for (const auto layout : {runtime_detail::Layout::planar, runtime_detail::Layout::channels_last})
+    for (const std::size_t most_samples : {std::size_t{1}, batch}) {
+      const std::vector<runtime_detail::Layout> layouts(2, layout);
+      runtime_detail::Packed packed = kernel.prepare(layer.view());
+      auto& linear = std::get<runtime_detail::SparseLinear>(packed);
+      linear.most_samples = most_samples;
+      linear.dense = runtime_detail::TileConv{.conv = runtime_detail::avx512::prepare_quad_linear(layer.view(), 1),
+                                              .chunk_offsets = {}};
+      ASSERT_TRUE(kernel.absorb_producer(packed, {.graph = flatten, .node = flatten.nodes[0], .layouts = layouts}));
+      const auto& given = layout == runtime_detail::Layout::planar ? codes : channels_last;
+      EXPECT_EQ(layer.run(kernel, packed, given, GuardedBuffer::Guard::after), expected)
+          << "up to " << most_samples << " samples sparse";
+    }
+}
+
+// What leads to a linear that is faster sparse is no longer computed.
+TEST(SparseLinear, AbsorbsTheFlattenBeforeIt) {
+  if (!has_vbmi()) GTEST_SKIP() << "needs AVX-512 with VNNI and VBMI";
+  Draws draws(8);
+  const CodeLayer layer = linear_layer(8 * 8 * 8, 512, 0.05, draws);
+  Graph graph;
+  graph.inputs = {add_value(graph, "input", {8, 8, 8})};
+  graph.tensors["weight"] = make_tensor<std::int8_t>(DType::s8, layer.weight_shape, layer.weights);
+  graph.tensors["weight"].scales = layer.weight_scales;
+  const ValueId codes = add_value(graph, "codes", {8, 8, 8}, input_qparams);
+  const ValueId flat = add_value(graph, "flat", {512}, input_qparams);
+  graph.outputs = {add_value(graph, "output", {512})};
+  graph.nodes = {
+      {.op = Quantize{}, .name = "quantize", .inputs = graph.inputs, .tensors = {}, .output = codes},
+      {.op = Reshape{.shape = {512}}, .name = "flatten", .inputs = {codes}, .tensors = {}, .output = flat},
+      {.op = Linear{}, .name = "linear", .inputs = {flat}, .tensors = {"weight", ""}, .output = graph.outputs[0]}};
+  const Model reference(graph, {.read = {}, .isa = Isa::reference});
+  const auto inputs = random_inputs(reference, 5, draws);
+  const std::vector<float> expected = run_model(reference, inputs, 5, 1);
+  const Model model(graph, {.read = {}, .isa = Isa::avx512});
+  EXPECT_NE(kernel_names(model).find("flatten:avx512_sparse_linear"), std::string::npos) << kernel_names(model);
+  for (const std::size_t max_batch : {std::size_t{1}, std::size_t{5}})
+    EXPECT_TRUE(same_bits(run_model(model, inputs, 5, max_batch), expected));
 }
 
 TEST(SparseLinear, StaysWithinItsMemory) {
