@@ -26,6 +26,7 @@ constexpr int avx512dq_bit = 17;
 constexpr int avx512bw_bit = 30;
 constexpr int avx512vl_bit = 31;
 // CPUID(7, 0).ECX.
+constexpr int avx512vbmi_bit = 1;
 constexpr int avx512vnni_bit = 11;
 // CPUID(7, 0).EDX.
 constexpr int amx_tile_bit = 24;
@@ -75,6 +76,7 @@ CpuFeatures features_of(const RawCpuid& raw) {
   features.avx512dq = features.avx512f && has_bit(raw.leaf7_ebx, avx512dq_bit);
   features.avx512vl = features.avx512f && has_bit(raw.leaf7_ebx, avx512vl_bit);
   features.avx512vnni = features.avx512f && has_bit(raw.leaf7_ecx, avx512vnni_bit);
+  features.avx512vbmi = features.avx512bw && has_bit(raw.leaf7_ecx, avx512vbmi_bit);
   const bool saves_tiles = saves_states && (raw.enabled_states & tile_states) == tile_states && raw.tiles_permitted;
   features.amxint8 =
       has_leaf7 && saves_tiles && has_bit(raw.leaf7_edx, amx_tile_bit) && has_bit(raw.leaf7_edx, amx_int8_bit);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/kernels/absorption.h"
+#include "runtime/kernels/depthwise_conv.h"
 #include "runtime/kernels/quad_conv.h"
 #include "runtime/kernels/quad_packing.h"
 #include "runtime/kernels/registry.h"
@@ -47,8 +48,13 @@ AbsorbedPool absorbed_pool(const NodeView& view, const Kernel& kernel, std::opti
 void set_dense_times(const NodeView& view, Isa isa, std::optional<std::size_t> reader, const CostCoefficients& cost,
                      ConvTimes& times) {
   const Kernel& kernel = choose_kernel(view, isa);
-  if (&kernel != &amx::tile_conv && &kernel != &avx512::quad_conv) return;
   const ConvGeometry g = geometry_of(view.graph, view.node);
+  if (&kernel == &avx512::depthwise_conv) {
+    times.dense.of_codes = at_batches(
+        {}, [&](const ConvSurroundings& at_batch) { return static_cast<double>(at_batch.batch) * depthwise_conv_ns(g); });
+    return;
+  }
+  if (&kernel != &amx::tile_conv && &kernel != &avx512::quad_conv) return;
   const bool adds = view.node.inputs.size() > 1;
   const bool has_planar_residual = adds && view.input_layout(1) == Layout::planar;
   const AbsorbedPool pool = absorbed_pool(view, kernel, reader);

@@ -12,6 +12,7 @@
 #include "runtime/isa.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/sparse_conv.h"
+#include "runtime/linear_choice.h"
 #include "runtime/neighbours.h"
 
 namespace podaq::runtime_detail {
@@ -301,6 +302,12 @@ KernelChoices choose_kernels(const Graph& graph, Isa isa, SparseKernels sparse, 
   }
   for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
     const NodeView view{.graph = graph, .node = graph.nodes[index], .layouts = choices.layouts};
+    if (std::holds_alternative<Linear>(view.node.op))
+      if (auto packed = choose_sparse_linear(view, isa, sparse)) {
+        choices.kernels.push_back(&avx512::sparse_linear);
+        choices.packed[index] = std::move(packed);
+        continue;
+      }
     auto& times = chooser.conv_times[index];
     const bool wants_sparse = times ? chooser.pick(index, choices.layouts).is_sparse()
                                     : has_sparse && sparse == SparseKernels::always &&

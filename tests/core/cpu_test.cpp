@@ -10,7 +10,7 @@ RawCpuid everything() {
   return {.highest_leaf = 0x20,
           .leaf1_ecx = (1U << 12) | (1U << 27) | (1U << 28),
           .leaf7_ebx = (1U << 5) | (1U << 16) | (1U << 17) | (1U << 30) | (1U << 31),
-          .leaf7_ecx = 1U << 11,
+          .leaf7_ecx = (1U << 1) | (1U << 11),
           .leaf7_1_eax = 1U << 4,
           .leaf7_edx = (1U << 24) | (1U << 25),
           .enabled_states = 0x600E7,
@@ -25,6 +25,7 @@ constexpr CpuFeatures all_features = {.avx2 = true,
                                       .avx512dq = true,
                                       .avx512vl = true,
                                       .avx512vnni = true,
+                                      .avx512vbmi = true,
                                       .amxint8 = true};
 
 TEST(Cpu, FindsEveryFeature) {
@@ -34,9 +35,18 @@ TEST(Cpu, FindsEveryFeature) {
 // Case C41: AVX-512F alone does not mean VNNI.
 TEST(Cpu, Avx512WithoutVnni) {
   RawCpuid raw = everything();
-  raw.leaf7_ecx = 0;
+  raw.leaf7_ecx = 1U << 1;
   CpuFeatures expected = all_features;
   expected.avx512vnni = false;
+  EXPECT_EQ(features_of(raw), expected);
+}
+
+// The first CPUs with VNNI lack VBMI.
+TEST(Cpu, VnniWithoutVbmi) {
+  RawCpuid raw = everything();
+  raw.leaf7_ecx = 1U << 11;
+  CpuFeatures expected = all_features;
+  expected.avx512vbmi = false;
   EXPECT_EQ(features_of(raw), expected);
 }
 
@@ -53,7 +63,8 @@ TEST(Cpu, EachZmmStateIsNeeded) {
     raw.enabled_states &= ~(std::uint64_t{1} << state);
     const CpuFeatures features = features_of(raw);
     EXPECT_TRUE(features.avx2) << state;
-    EXPECT_FALSE(features.avx512f || features.avx512bw || features.avx512dq || features.avx512vl || features.avx512vnni)
+    EXPECT_FALSE(features.avx512f || features.avx512bw || features.avx512dq || features.avx512vl ||
+                 features.avx512vnni || features.avx512vbmi)
         << state;
   }
 }

@@ -14,15 +14,17 @@ namespace {
 
 constexpr QParams unit{.scale = 1.0F, .zero_point = 0, .lowest = 0, .highest = 255};
 
-// The layer's outputs for one sample, the same on every instruction set.
+// The layer's outputs for one sample, the same on every instruction set, dense and sparse.
 std::vector<float> run_everywhere(const CodeLayer& layer, const std::vector<float>& input) {
   const Graph graph = graph_of(layer);
   std::vector<float> expected;
-  for (const Isa isa : runnable_isas()) {
-    const std::vector<float> got = run_model(Model(graph, {.read = {}, .isa = isa}), {input}, 1, 1);
-    if (isa == Isa::reference) expected = got;
-    EXPECT_EQ(got, expected) << name_of(isa);
-  }
+  for (const Isa isa : runnable_isas())
+    for (const SparseKernels sparse : {SparseKernels::automatic, SparseKernels::never, SparseKernels::always}) {
+      const Model model(graph, {.read = {}, .isa = isa, .sparse = sparse});
+      const std::vector<float> got = run_model(model, {input}, 1, 1);
+      if (expected.empty()) expected = got;
+      EXPECT_EQ(got, expected) << name_of(isa) << " " << kernel_names(model);
+    }
   return expected;
 }
 
@@ -135,6 +137,34 @@ TEST(ExactnessGolden, GroupsReadTheirOwnChannels) {
   EXPECT_EQ(run_everywhere(conv, planes), expected);
 }
 
+TEST(ExactnessGolden, EveryNumberOfGroupsGivesTheSameBitsEverywhere) {
+  for (const std::int64_t channels : {4, 6, 12})
+    for (const std::int64_t groups : {1, 2, 4}) {
+      if (channels % groups != 0) continue;
+      CodeLayer conv{.input = {channels, 3, 3},
+                     .op = conv_of({.spatial = 2, .groups = groups}),
+                     .weight_shape = {channels, channels / groups, 1, 1},
+                     .weights = {},
+                     .bias = {},
+                     .input_qparams = {.scale = 1.0F, .zero_point = 128, .lowest = 0, .highest = 255},
+                     .output_qparams = std::nullopt};
+      const std::int64_t inputs = channels / groups;
+      for (std::int64_t i = 0; i < channels * inputs; ++i) conv.weights.push_back(static_cast<std::int8_t>(i % 7 - 3));
+      std::vector<float> planes;
+      for (std::int64_t channel = 0; channel < channels; ++channel)
+        planes.insert(planes.end(), 9, static_cast<float>(channel % 5 - 2));
+      std::vector<float> expected;
+      for (std::int64_t channel = 0; channel < channels; ++channel) {
+        float sum = 0.0F;
+        for (std::int64_t i = 0; i < inputs; ++i)
+          sum += static_cast<float>(conv.weights[static_cast<std::size_t>(channel * inputs + i)]) *
+                 planes[static_cast<std::size_t>((channel / inputs * inputs + i) * 9)];
+        expected.insert(expected.end(), 9, sum);
+      }
+      EXPECT_EQ(run_everywhere(conv, planes), expected) << channels << " channels, " << groups << " groups";
+    }
+}
+
 // C23: glow #1452, #5920: pooling between different parameters changes the codes.
 TEST(ExactnessGolden, MaxPoolRequantizesWhereParametersDiffer) {
   Graph graph;
@@ -169,40 +199,6 @@ TEST(ExactnessGolden, NonFiniteInputsHaveCodes) {
                          .input_qparams = {.scale = 1.0F, .zero_point = 40, .lowest = 0, .highest = 255},
                          .output_qparams = std::nullopt};
   EXPECT_EQ(run_everywhere(linear, {NAN, INFINITY, -INFINITY}), (std::vector<float>{0, 215, -40}));
-}
-
-// C40: libxsmm #782, kokkos-kernels PR #1220: rows without a weight give exactly their bias.
-TEST(ExactnessGolden, FullyMaskedRowsGiveTheirRequantizedBias) {
-  const QParams output{.scale = 0.5F, .zero_point = 20, .lowest = 0, .highest = 255};
-  for (const bool all_but_one : {false, true}) {
-    CodeLayer conv{.input = {5, 12},
-                   .op = conv_of({.pad = 1}),
-                   .weight_shape = {16, 5, 3},
-                   .weights = std::vector<std::int8_t>(16 * 15, all_but_one ? 0 : 3),
-                   .bias = {},
-                   .weight_scales = {0.25F},
-                   .input_qparams = {.scale = 0.1F, .zero_point = 128, .lowest = 0, .highest = 255},
-                   .output_qparams = output};
-    for (int channel = 0; channel < 16; ++channel) conv.bias.push_back(channel * 160 - 1000);
-    for (const std::size_t channel : {0U, 7U, 15U})
-      std::fill_n(conv.weights.begin() + static_cast<std::ptrdiff_t>(channel * 15), 15, std::int8_t{0});
-    if (all_but_one) conv.weights[3 * 15 + 4] = -7;
-    const Graph graph = graph_of(conv);
-    const Graph loaded = decode(encode(graph));
-    Draws draws(9);
-    for (const Isa isa : runnable_isas())
-      for (const std::size_t batch : {1U, 64U}) {
-        const Model model(loaded, {.read = {}, .isa = isa});
-        const auto inputs = random_inputs(model, batch, draws);
-        const std::vector<float> got = run_model(model, inputs, batch, batch);
-        for (std::size_t i = 0; i < got.size(); ++i) {
-          const std::size_t channel = i / 12 % 16;
-          if (channel == 3 || (!all_but_one && channel != 0 && channel != 7 && channel != 15)) continue;
-          const float steps = std::nearbyint(static_cast<float>(conv.bias[channel]) * (0.1F * 0.25F / 0.5F));
-          EXPECT_EQ(got[i], std::clamp(steps, -20.0F, 235.0F) * 0.5F) << "channel " << channel;
-        }
-      }
-  }
 }
 
 }  // namespace

@@ -25,10 +25,17 @@ Graph graph_of(const CodeLayer& layer) {
     graph.tensors["bias"] = make_tensor<std::int32_t>(DType::i32, {layer.weight_shape[0]}, layer.bias);
   const ValueId codes =
       append(graph, {.op = Quantize{}, .name = "quantize", .inputs = graph.inputs, .tensors = {}}, layer.input_qparams);
-  const ValueId result = append(
-      graph,
-      {.op = layer.op, .name = "layer", .inputs = {codes}, .tensors = {"weight", layer.bias.empty() ? "" : "bias"}},
-      layer.output_qparams);
+  Node node{
+      .op = layer.op, .name = "layer", .inputs = {codes}, .tensors = {"weight", layer.bias.empty() ? "" : "bias"}};
+  if (layer.added_qparams) {
+    graph.inputs.push_back(add_value(graph, "added", infer_shape(graph, node)));
+    node.inputs.push_back(
+        append(graph, {.op = Quantize{}, .name = "quantize_added", .inputs = {graph.inputs[1]}, .tensors = {}},
+               layer.added_qparams));
+    if (auto* conv = std::get_if<Conv>(&node.op)) conv->adds_input = true;
+    if (auto* linear = std::get_if<Linear>(&node.op)) linear->adds_input = true;
+  }
+  const ValueId result = append(graph, std::move(node), layer.output_qparams);
   if (!layer.output_qparams) {
     graph.outputs = {result};
     return graph;

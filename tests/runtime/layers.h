@@ -18,6 +18,7 @@ struct CodeLayer {
   std::vector<float> weight_scales = {1.0F};
   QParams input_qparams;
   std::optional<QParams> output_qparams;
+  std::optional<QParams> added_qparams = std::nullopt;  ///< Set: a second input, quantized like this, is added.
 };
 [[nodiscard]] Graph graph_of(const CodeLayer& layer);
 

@@ -27,6 +27,7 @@ struct CpuFeatures {
   bool avx512dq = false;    ///< AVX-512 DQ.
   bool avx512vl = false;    ///< AVX-512 VL.
   bool avx512vnni = false;  ///< AVX-512 VNNI.
+  bool avx512vbmi = false;  ///< AVX-512 VBMI.
   bool amxint8 = false;     ///< AMX-TILE and AMX-INT8.
 
   friend bool operator==(const CpuFeatures&, const CpuFeatures&) = default;

@@ -5,6 +5,7 @@
 
 #include "podaq/numerics/requantize.h"
 #include "runtime/kernel.h"
+#include "runtime/kernels/avx512/tasks.h"
 
 namespace podaq::runtime_detail {
 
@@ -15,6 +16,19 @@ template <typename Element>
 template <typename Element>
 [[nodiscard]] Element* as(std::byte* bytes) {
   return reinterpret_cast<Element*>(bytes);
+}
+
+/// The epilogue as the vector kernels read it.
+[[nodiscard]] inline EpilogueTask epilogue_task(const IntegerEpilogue& epilogue) {
+  return {.gives_codes = epilogue.gives_codes,
+          .sums_fit = epilogue.sums_fit,
+          .residual_multiplier = epilogue.residual_multiplier,
+          .residual_zero_point = epilogue.residual_zero_point,
+          .zero_point = epilogue.zero_point,
+          .lowest = epilogue.lowest,
+          .highest = epilogue.highest,
+          .minimum = epilogue.bounds.minimum,
+          .maximum = epilogue.bounds.maximum};
 }
 
 /// `x` limited to `bounds`; NaN and the sign of zeros within the bounds pass.

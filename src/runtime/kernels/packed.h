@@ -154,6 +154,20 @@ struct SparseConv {
   IntegerEpilogue epilogue{};  ///< Its multipliers are in the program.
 };
 
+/// Linear of codes by the nonzero weights alone (kernels/sparse_linear.cpp; steps: avx512/sparse_linear_task.h).
+struct SparseLinear {
+  std::size_t inputs = 1, outputs = 1;
+  AlignedVector<std::uint8_t> slots;        ///< [step][64 places in the window, then their 64 weights].
+  std::vector<std::uint16_t> starts;        ///< First input of each step's window.
+  std::vector<std::uint32_t> steps;         ///< Of each block of 16 output channels.
+  std::vector<std::uint32_t> lane_outputs;  ///< [block][lane]: an output channel, or one behind the last.
+  std::vector<std::int32_t> bias;           ///< [block][lane], -zero_point * sum of weights folded in.
+  AlignedVector<float> multipliers;         ///< By output channel, padded to 16.
+  IntegerEpilogue epilogue{};               ///< Its multipliers are in the field above.
+  std::size_t most_samples = std::numeric_limits<std::size_t>::max();  ///< Of a batch that it computes; larger ones
+  std::optional<TileConv> dense;  ///< are computed by this: by tiles where it has chunks, else by quads.
+};
+
 /// Max and mean pooling, plain, adaptive and global, on floats or codes.
 struct Pool {
   std::size_t channels = 0;
@@ -230,8 +244,9 @@ struct Conversion {
   QParams qparams{};
 };
 
-using Packed = std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, QuadListConv,
-                            TileConv, SparseConv, Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked,
-                            ConcatPacked, Rearrange, SoftmaxPacked, Conversion>;
+using Packed =
+    std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, QuadListConv, TileConv,
+                 SparseConv, SparseLinear, Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked,
+                 ConcatPacked, Rearrange, SoftmaxPacked, Conversion>;
 
 }  // namespace podaq::runtime_detail

@@ -50,7 +50,6 @@ QuadScratch quad_scratch(const QuadConv& conv) {
 }
 
 QuadTask quad_task(const QuadConv& conv, const Operands& operands) {
-  const IntegerEpilogue& e = conv.epilogue;
   return {.run_offsets = conv.run_offsets.data(),
           .runs = conv.run_offsets.size(),
           .quads_per_run = conv.quads_per_run,
@@ -60,17 +59,9 @@ QuadTask quad_task(const QuadConv& conv, const Operands& operands) {
           .output = operands.output,
           .output_channel_stride = conv.output.channel,
           .output_position_stride = conv.output.position,
-          .residual = e.adds_codes ? as<std::uint8_t>(operands.inputs[1]) : nullptr,
+          .residual = conv.epilogue.adds_codes ? as<std::uint8_t>(operands.inputs[1]) : nullptr,
           .residual_position_stride = conv.geometry.output_channels,
-          .epilogue = {.gives_codes = e.gives_codes,
-                       .sums_fit = e.sums_fit,
-                       .residual_multiplier = e.residual_multiplier,
-                       .residual_zero_point = e.residual_zero_point,
-                       .zero_point = e.zero_point,
-                       .lowest = e.lowest,
-                       .highest = e.highest,
-                       .minimum = e.bounds.minimum,
-                       .maximum = e.bounds.maximum}};
+          .epilogue = epilogue_task(conv.epilogue)};
 }
 
 QuadConv prepare_quad_linear(const NodeView& view, std::size_t quads_multiple) {

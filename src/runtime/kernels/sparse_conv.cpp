@@ -129,20 +129,6 @@ bool accepts(const NodeView& view) {
   return g.input_channels * g.kernel_width * plane < largest_offset;
 }
 
-// -zero_point * sum of weights folded in. The fold may leave 32 bits; the accumulator wraps with it and comes back,
-// since the true sum fits.
-std::vector<std::int32_t> folded_bias(const NodeView& view, std::span<const std::int8_t> codes, std::size_t outputs) {
-  std::vector<std::int32_t> bias = integer_bias(view, outputs);
-  const std::size_t columns = codes.size() / outputs;
-  for (std::size_t row = 0; row < outputs; ++row) {
-    std::int64_t sum = 0;
-    for (std::size_t column = 0; column < columns; ++column) sum += codes[row * columns + column];
-    const std::int64_t folded = bias[row] - sum * view.input().qparams->zero_point;
-    bias[row] = static_cast<std::int32_t>(static_cast<std::uint32_t>(folded));
-  }
-  return bias;
-}
-
 Packed prepare(const NodeView& view) {
   const auto& conv = std::get<Conv>(view.node.op);
   SparseConv packed{.geometry = geometry_of(view.graph, view.node),
@@ -185,7 +171,6 @@ std::size_t scratch_bytes(const Packed& packed) {
 }
 
 SparseTask task_of(const SparseConv& conv, const Operands& operands) {
-  const IntegerEpilogue& e = conv.epilogue;
   const SparseProgram& program = conv.program;
   return {.outside = conv.input_zero_point,
           .inside = conv.reads_in_place ? conv.inside.data() : nullptr,
@@ -199,14 +184,7 @@ SparseTask task_of(const SparseConv& conv, const Operands& operands) {
           .rows = program.rows.data(),
           .pair_codes = as<std::uint8_t>(operands.scratch),
           .output = operands.output,
-          .epilogue = {.gives_codes = e.gives_codes,
-                       .residual_multiplier = e.residual_multiplier,
-                       .residual_zero_point = e.residual_zero_point,
-                       .zero_point = e.zero_point,
-                       .lowest = e.lowest,
-                       .highest = e.highest,
-                       .minimum = e.bounds.minimum,
-                       .maximum = e.bounds.maximum}};
+          .epilogue = epilogue_task(conv.epilogue)};
 }
 
 // The sample's codes in planar order: where they are, or transposed into `scratch`.

@@ -1,3 +1,5 @@
+#include "runtime/kernels/tile_linear.h"
+
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/quad_conv.h"
 #include "runtime/kernels/quad_packing.h"
@@ -20,14 +22,6 @@ bool accepts(const NodeView& view) {
   return !view.gives_codes() || integer_epilogue(view, linear.adds_input, linear.clamp).sums_fit;
 }
 
-Packed prepare(const NodeView& view) {
-  TileConv tiles{.conv = prepare_quad_linear(view, quads_per_chunk), .chunk_offsets = {}};
-  tiles.position_bytes = tiles.conv.geometry.input_channels;
-  for (std::size_t chunk = 0; chunk < tiles.position_bytes; chunk += tile_bytes)
-    tiles.chunk_offsets.push_back(static_cast<std::uint32_t>(chunk));
-  return tiles;
-}
-
 // The samples are the positions of one row.
 TileTask task_of(const TileConv& tiles, std::size_t batch) {
   TileTask task = tile_task(tiles);
@@ -36,13 +30,25 @@ TileTask task_of(const TileConv& tiles, std::size_t batch) {
   return task;
 }
 
-std::size_t scratch_bytes(const Packed& packed) {
-  const auto& tiles = std::get<TileConv>(packed);
+bool absorb_producer(Packed& packed, const NodeView& producer) {
+  return absorb_flatten(std::get<TileConv>(packed).conv, producer);
+}
+
+}  // namespace
+
+TileConv prepare_tile_linear(const NodeView& view) {
+  TileConv tiles{.conv = prepare_quad_linear(view, quads_per_chunk), .chunk_offsets = {}};
+  tiles.position_bytes = tiles.conv.geometry.input_channels;
+  for (std::size_t chunk = 0; chunk < tiles.position_bytes; chunk += tile_bytes)
+    tiles.chunk_offsets.push_back(static_cast<std::uint32_t>(chunk));
+  return tiles;
+}
+
+std::size_t tile_linear_scratch_bytes(const TileConv& tiles) {
   return 2 * accumulator_rows(task_of(tiles, least_batch)) * block_outputs * sizeof(std::int32_t);
 }
 
-void run(const Packed& packed, const Operands& operands) {
-  const auto& tiles = std::get<TileConv>(packed);
+void run_tile_linear(const TileConv& tiles, const Operands& operands) {
   if (operands.batch < least_batch) {
     avx512::run_quad_linear(tiles.conv, operands);
     return;
@@ -58,18 +64,14 @@ void run(const Packed& packed, const Operands& operands) {
   release_tiles();
 }
 
-bool absorb_producer(Packed& packed, const NodeView& producer) {
-  return absorb_flatten(std::get<TileConv>(packed).conv, producer);
-}
-
-}  // namespace
-
-const Kernel tile_linear = {.name = "amx_tile_linear",
-                            .isa = Isa::amx,
-                            .accepts = accepts,
-                            .prepare = prepare,
-                            .run = run,
-                            .scratch_bytes = scratch_bytes,
-                            .absorb_producer = absorb_producer};
+const Kernel tile_linear = {
+    .name = "amx_tile_linear",
+    .isa = Isa::amx,
+    .accepts = accepts,
+    .prepare = [](const NodeView& view) -> Packed { return prepare_tile_linear(view); },
+    .run = [](const Packed& packed,
+              const Operands& operands) { run_tile_linear(std::get<TileConv>(packed), operands); },
+    .scratch_bytes = [](const Packed& packed) { return tile_linear_scratch_bytes(std::get<TileConv>(packed)); },
+    .absorb_producer = absorb_producer};
 
 }  // namespace podaq::runtime_detail::amx

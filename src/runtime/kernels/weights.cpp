@@ -34,6 +34,18 @@ std::vector<std::int32_t> integer_bias(const NodeView& view, std::size_t outputs
   return copy_of<std::int32_t>(view.tensor(1), outputs);
 }
 
+std::vector<std::int32_t> folded_bias(const NodeView& view, std::span<const std::int8_t> codes, std::size_t outputs) {
+  std::vector<std::int32_t> bias = integer_bias(view, outputs);
+  const std::size_t columns = codes.size() / outputs;
+  for (std::size_t row = 0; row < outputs; ++row) {
+    std::int64_t sum = 0;
+    for (std::size_t column = 0; column < columns; ++column) sum += codes[row * columns + column];
+    const std::int64_t folded = bias[row] - sum * view.input().qparams->zero_point;
+    bias[row] = static_cast<std::int32_t>(static_cast<std::uint32_t>(folded));
+  }
+  return bias;
+}
+
 FloatBounds float_bounds(const std::optional<Clamp>& clamp) {
   return clamp ? FloatBounds{.minimum = clamp->minimum, .maximum = clamp->maximum} : FloatBounds{};
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/kernel.h"
@@ -19,6 +20,12 @@ namespace podaq::runtime_detail {
 
 /// The bias codes of an integer conv or linear; zeros where it has none.
 [[nodiscard]] std::vector<std::int32_t> integer_bias(const NodeView& view, std::size_t outputs);
+
+/// The same with -zero_point * sum of weights folded in. The fold may leave 32 bits; an accumulator wraps with it and
+/// comes back, since the true sum fits.
+/// @param codes  Weight codes, {outputs, the rest}.
+[[nodiscard]] std::vector<std::int32_t> folded_bias(const NodeView& view, std::span<const std::int8_t> codes,
+                                                    std::size_t outputs);
 
 /// The bounds of a clamp that may be absent.
 [[nodiscard]] FloatBounds float_bounds(const std::optional<Clamp>& clamp);

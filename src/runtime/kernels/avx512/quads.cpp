@@ -241,6 +241,18 @@ void compute_block(const QuadTask& task, Place place, const std::int8_t* weights
   }
 }
 
+// Turns one sample's sums of 64 outputs into codes.
+void finish_whole_block(const QuadTask& task, const std::int32_t* sums, Place place) {
+  place.last_vector_mask = 0xFFFF;
+  __m512i block[1][most_vectors];
+#pragma GCC unroll 4
+  for (std::size_t v = 0; v < most_vectors; ++v) block[0][v] = _mm512_loadu_si512(sums + v * lanes);
+  if (task.residual == nullptr)
+    store_tile<1, false>(task, place, block);
+  else
+    store_tile<1, true>(task, place, block);
+}
+
 }  // namespace
 
 void convolve_quads(const QuadTask& task) {
@@ -265,6 +277,20 @@ void convolve_quads(const QuadTask& task) {
       default:
         compute_block<4>(task, place, weights);
     }
+  }
+}
+
+void finish_sums(const QuadTask& task, const std::int32_t* sums, std::size_t sample) {
+  std::size_t first = 0;
+  if (task.epilogue.gives_codes && task.epilogue.sums_fit)
+    for (; first + most_vectors * lanes <= task.outputs; first += most_vectors * lanes)
+      finish_whole_block(task, sums + first, {.first_output = first, .first_result = sample, .vectors = most_vectors});
+  Accumulators block;
+  for (; first < task.outputs; first += lanes) {
+    const std::size_t left = task.outputs - first;
+    const auto mask = static_cast<__mmask16>(left >= lanes ? 0xFFFFU : (1U << left) - 1U);
+    _mm512_store_si512(block.rows[0], _mm512_loadu_si512(sums + first));
+    finish(task, {.first_output = first, .first_result = sample, .vectors = 1, .last_vector_mask = mask}, 1, block);
   }
 }
 

@@ -6,6 +6,11 @@
 namespace podaq::runtime_detail::avx512 {
 
 void convolve_quads(const QuadTask& task);
+
+/// Turns one sample's sums of a linear, bias included and padded to 16, into its outputs.
+/// @param sample  Which of the task's samples.
+void finish_sums(const QuadTask& task, const std::int32_t* sums, std::size_t sample);
+
 void convolve_floats(const FloatConvTask& task);
 void multiply_floats(const FloatLinearTask& task);
 void pool_code_maxima(const CodeMaxPoolTask& task);
