@@ -15,15 +15,13 @@ namespace podaq::runtime_detail {
 
 namespace {
 
-// A time at each of the considered batches.
+// time_of(surroundings) at each of the considered batches.
 template <typename TimeOf>
-BatchTimes at_batches(ConvSurroundings around, TimeOf time_of) {
-  BatchTimes times{};
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    around.batch = considered_batches[i];
-    times[i] = time_of(around);
-  }
-  return times;
+BatchTimes at_batches_of(ConvSurroundings around, TimeOf time_of) {
+  return at_batches([&](std::size_t batch) {
+    around.batch = batch;
+    return time_of(around);
+  });
 }
 
 // The max pooling that a dense kernel would absorb.
@@ -59,7 +57,7 @@ void set_dense_times(const NodeView& view, Isa isa, std::optional<std::size_t> r
   const AbsorbedPool pool = absorbed_pool(view, kernel, reader);
   ConvSurroundings around{.transposes_residual = has_planar_residual, .adds_residual = adds, .pool = pool.window};
   const auto times_now = [&] {
-    return at_batches(around, [&](const ConvSurroundings& at_batch) {
+    return at_batches_of(around, [&](const ConvSurroundings& at_batch) {
       return &kernel == &amx::tile_conv ? tile_conv_ns(g, at_batch, cost) : quad_conv_ns(g, at_batch, cost);
     });
   };
@@ -97,7 +95,7 @@ ConvTimes conv_times(const Graph& graph, std::size_t index, const Neighbours& ne
   // Arranging the weights takes time at load: only where it could pay.
   const ConvSurroundings around{.adds_residual = adds};
   const auto guess = [&](std::size_t joined_rows) {
-    return at_batches(around, [&](const ConvSurroundings& at_batch) {
+    return at_batches_of(around, [&](const ConvSurroundings& at_batch) {
       return guess_sparse_conv_ns(g, at_batch, weights, joined_rows, cost);
     });
   };
@@ -107,7 +105,7 @@ ConvTimes conv_times(const Graph& graph, std::size_t index, const Neighbours& ne
     return times;
   }
   times.packed = avx512::sparse_conv.prepare(planar);
-  times.sparse = at_batches(around, [&](const ConvSurroundings& at_batch) {
+  times.sparse = at_batches_of(around, [&](const ConvSurroundings& at_batch) {
     return sparse_conv_ns(g, at_batch, std::get<SparseConv>(*times.packed).program, cost);
   });
   return times;

@@ -17,6 +17,14 @@ inline constexpr std::array<std::size_t, 2> considered_batches = {1, 64};
 /// Times per sample, in ns, one for each of the considered batches.
 using BatchTimes = std::array<double, considered_batches.size()>;
 
+/// time_of(batch) for each of the considered batches.
+template <typename TimeOf>
+[[nodiscard]] BatchTimes at_batches(TimeOf time_of) {
+  BatchTimes times{};
+  for (std::size_t i = 0; i < times.size(); ++i) times[i] = time_of(considered_batches[i]);
+  return times;
+}
+
 /// The times of a kernel that cannot compute a node.
 inline constexpr BatchTimes never = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
 

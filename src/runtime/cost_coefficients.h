@@ -9,43 +9,45 @@ namespace podaq::runtime_detail {
 /// fitted by `podaq tune` on a Xeon with AVX-512 VNNI and AMX at 3.8 GHz (family 6, model 167 as its virtual machine
 /// says); for a choice only their ratios matter.
 struct CostCoefficients {
-  double call = 7.51;    ///< A kernel\'s fixed part,
-  double sample = 24.0;  ///< and that of each sample of a batch.
+  double call = 0.0;     ///< A kernel\'s fixed part,
+  double sample = 32.7;  ///< and that of each sample of a batch.
 
   // avx512_quad_conv
-  double dense_dot = 0.133;    ///< 16 outputs of a position times a quad.
-  double dense_step = 1.24;    ///< A quad for all positions and outputs of a block of registers.
-  double dense_output = 1.74;  ///< Rounding and storing 16 outputs of a position.
+  double dense_dot = 0.117;    ///< 16 outputs of a position times a quad.
+  double dense_step = 1.46;    ///< A quad for all positions and outputs of a block of registers.
+  double dense_output = 1.73;  ///< Rounding and storing 16 outputs of a position.
 
   // amx_tile_conv
-  double tile_product = 4.88;     ///< 16 positions times 64 bytes of the window times 16 outputs.
-  double tile_step = 5.02;        ///< 64 bytes of the window for all outputs of 16 positions.
-  double tile_set_up = 173.0;     ///< Setting the tiles up and giving them back.
-  double tile_weight = 3.62;      ///< 1024 bytes of weights from beyond the first-level cache.
-  double tile_sum = 1.04;         ///< Storing and loading 16 sums of a position.
-  double tile_output = 1.12;      ///< Rounding and storing 16 outputs.
-  double gathered_byte = 0.0539;  ///< Copying the windows,
+  double tile_product = 4.87;     ///< 16 positions times 64 bytes of the window times 16 outputs.
+  double tile_step = 5.45;        ///< 64 bytes of the window for all outputs of 16 positions.
+  double tile_set_up = 111.0;     ///< Setting the tiles up and giving them back.
+  double tile_weight = 3.05;      ///< 1024 bytes of weights from beyond the first-level cache.
+  double tile_sum = 0.919;        ///< Storing and loading 16 sums of a position.
+  double tile_output = 1.25;      ///< Rounding and storing 16 outputs.
+  double gathered_byte = 0.0569;  ///< Copying the windows,
   double gathered_run = 0.0;      ///< and each contiguous part of one.
 
   // avx512_sparse_conv, all per panel of 64 positions
-  double sparse_pair = 1.34;       ///< Laying out a pair.
+  double sparse_pair = 1.24;       ///< Laying out a pair.
   double sparse_quad = 1.31;       ///< Loading a quad,
-  double sparse_quad_row = 0.637;  ///< and multiplying it for each row that shares it.
-  double sparse_row = 3.68;        ///< Rounding and storing a row.
-  double sparse_sums = 3.16;       ///< Storing and loading a row's sums between two blocks.
+  double sparse_quad_row = 0.595;  ///< and multiplying it for each row that shares it.
+  double sparse_row = 3.69;        ///< Rounding and storing a row.
+  double sparse_sums = 3.46;       ///< Storing and loading a row's sums between two blocks.
 
   // Around the convolutions
-  double residual = 0.0583;        ///< Adding a second operand, per output.
-  double border_byte = 0.0126;     ///< Copying an input with its border, channels last,
-  double border_row = 7.52;        ///< and each of its rows.
-  double plane_byte = 0.05;        ///< Copying an input into planes.
-  double transpose = 0.0672;       ///< Changing the layout of a value, per code.
-  double quantize = 0.244;         ///< Rounding floats to codes, each.
-  double interleave = 0.442;       ///< Likewise of two or three channels, channels last.
-  double scatter = 0.842;          ///< Likewise of more channels.
-  double scalar = 2.08;            ///< What only a scalar kernel does, per code.
-  double pool_load = 2.57;         ///< Max pooling, channels last: reading one tap of 64 channels.
-  double planar_pool_load = 1.71;  ///< The same, planar: reading one tap of a vector of outputs.
+  double residual = 0.061;      ///< Adding a second operand, per output.
+  double border_byte = 0.0078;  ///< Copying an input with its border, channels last,
+  double border_row = 4.22;     ///< and each of its rows.
+  double plane_byte = 0.05;     ///< Copying an input into planes.
+  double far_byte =
+      0.05;  ///< Reading or writing values that are larger, all samples together, than the second-level cache.
+  double transpose = 0.0656;       ///< Changing the layout of a value, per code.
+  double quantize = 0.232;         ///< Rounding floats to codes, each.
+  double interleave = 0.421;       ///< Likewise of two or three channels, channels last.
+  double scatter = 0.892;          ///< Likewise of more channels.
+  double scalar = 1.91;            ///< What only a scalar kernel does, per code.
+  double pool_load = 2.41;         ///< Max pooling, channels last: reading one tap of 64 channels.
+  double planar_pool_load = 1.67;  ///< The same, planar: reading one tap of a vector of outputs.
   double planar_pool_row = 0.0;    ///< Each row of a channel besides.
 };
 
@@ -55,7 +57,7 @@ struct NamedCoefficient {
   double CostCoefficients::*member;
 };
 
-inline constexpr std::array<NamedCoefficient, 30> named_coefficients = {{
+inline constexpr std::array<NamedCoefficient, 31> named_coefficients = {{
     {"call", &CostCoefficients::call},
     {"sample", &CostCoefficients::sample},
     {"dense_dot", &CostCoefficients::dense_dot},
@@ -78,6 +80,7 @@ inline constexpr std::array<NamedCoefficient, 30> named_coefficients = {{
     {"border_byte", &CostCoefficients::border_byte},
     {"border_row", &CostCoefficients::border_row},
     {"plane_byte", &CostCoefficients::plane_byte},
+    {"far_byte", &CostCoefficients::far_byte},
     {"transpose", &CostCoefficients::transpose},
     {"quantize", &CostCoefficients::quantize},
     {"interleave", &CostCoefficients::interleave},

@@ -23,6 +23,12 @@ double fixed_ns(std::size_t batch, const CostCoefficients& cost) {
   return cost.call / as_double(batch) + cost.sample;
 }
 
+// Bytes of a sample's value on their way from or to beyond the second-level cache.
+double traffic_ns(std::size_t bytes, std::size_t batch, const CostCoefficients& cost) {
+  constexpr std::size_t near_bytes = 1024 * 1024;
+  return batch * bytes > near_bytes ? cost.far_byte * as_double(bytes) : 0.0;
+}
+
 // Vectors of 16 outputs of a result, pooled or not.
 double results_of(const ConvGeometry& g, const PoolWindow& pool) {
   const std::size_t vectors = round_up(g.outputs_per_group(), lanes) / lanes * g.groups;
@@ -41,7 +47,8 @@ double floats_to_codes_ns(std::size_t channels, std::size_t positions, bool inte
 double operands_ns(const ConvGeometry& g, const ConvSurroundings& around, const CostCoefficients& cost) {
   const std::size_t input = g.input_channels * g.input_positions();
   const std::size_t output = g.output_channels * g.output_positions();
-  double time = 0.0;
+  double time = traffic_ns(around.quantizes ? input * sizeof(float) : input, around.batch, cost) +
+                traffic_ns(output / (around.pool.height * around.pool.width), around.batch, cost);
   if (around.transposes_input) time += cost.transpose * as_double(input);
   if (around.transposes_residual) time += cost.transpose * as_double(output);
   if (around.adds_residual) time += cost.residual * as_double(output);
@@ -69,9 +76,10 @@ double panels_of(const ConvGeometry& g) {
 
 // What the sparse kernel does besides its panels.
 double sparse_operands_ns(const ConvGeometry& g, const ConvSurroundings& around, const CostCoefficients& cost) {
+  const std::size_t input = g.input_channels * g.input_positions();
   const std::size_t output = g.output_channels * g.output_positions();
-  double time = 0.0;
-  if (around.transposes_input) time += cost.transpose * as_double(g.input_channels * g.input_positions());
+  double time = traffic_ns(input, around.batch, cost) + traffic_ns(output, around.batch, cost);
+  if (around.transposes_input) time += cost.transpose * as_double(input);
   if (around.transposes_residual) time += cost.transpose * as_double(output);
   if (around.adds_residual) time += cost.residual * as_double(output);
   const bool reads_in_place = g.stride_height == 1 && g.stride_width == 1 && g.input_width == g.output_width;
@@ -157,24 +165,27 @@ double guess_sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& aroun
 }
 
 double max_pool_ns(const PoolSize& pool, std::size_t batch, Layout layout, const CostCoefficients& cost) {
+  const std::size_t outputs = pool.channels * pool.rows * pool.columns;
+  const double base =
+      fixed_ns(batch, cost) + traffic_ns(outputs * pool.taps, batch, cost) + traffic_ns(outputs, batch, cost);
   if (layout == Layout::channels_last) {
     const std::size_t vectors = round_up(pool.channels, vector_bytes) / vector_bytes;
-    return fixed_ns(batch, cost) + cost.pool_load * as_double(pool.taps * vectors * pool.rows * pool.columns);
+    return base + cost.pool_load * as_double(pool.taps * vectors * pool.rows * pool.columns);
   }
-  if (!pool.has_fast_stride)
-    return fixed_ns(batch, cost) + cost.scalar * as_double(pool.channels * pool.rows * pool.columns * pool.taps);
+  if (!pool.has_fast_stride) return base + cost.scalar * as_double(outputs * pool.taps);
   constexpr std::size_t outputs_per_vector = 32;
   const bool joins_rows = pool.rows == 1;
   const std::size_t rows = joins_rows ? 1 : pool.channels * pool.rows;
   const std::size_t columns = joins_rows ? pool.channels * pool.columns : pool.columns;
   const std::size_t vectors = round_up(columns, outputs_per_vector) / outputs_per_vector;
-  return fixed_ns(batch, cost) +
-         as_double(rows) * (cost.planar_pool_row + cost.planar_pool_load * as_double(pool.taps * vectors));
+  return base + as_double(rows) * (cost.planar_pool_row + cost.planar_pool_load * as_double(pool.taps * vectors));
 }
 
 double quantize_ns(std::size_t channels, std::size_t positions, std::size_t batch, Layout output,
                    const CostCoefficients& cost) {
-  return fixed_ns(batch, cost) + floats_to_codes_ns(channels, positions, output == Layout::channels_last, cost);
+  return fixed_ns(batch, cost) + traffic_ns(channels * positions * sizeof(float), batch, cost) +
+         traffic_ns(channels * positions, batch, cost) +
+         floats_to_codes_ns(channels, positions, output == Layout::channels_last, cost);
 }
 
 std::optional<double> node_ns(const PlanNode& node, std::size_t batch, const CostCoefficients& cost) {

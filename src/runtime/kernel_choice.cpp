@@ -133,19 +133,22 @@ struct Chooser {
     const ValueId output = graph.nodes[index].output;
     const Shape& shape = graph.values[output].shape;
     if (is_absorbed(index, layouts)) return 0.0;
-    return weigh(quantize_ns(channel_count(shape), position_count(shape), 1, layouts[output], cost));
+    return weigh(at_batches([&](std::size_t batch) {
+      return quantize_ns(channel_count(shape), position_count(shape), batch, layouts[output], cost);
+    }));
   }
   [[nodiscard]] double time_of(const MaxPool& pool, std::size_t index, const std::vector<Layout>& layouts) const {
     const Node& node = graph.nodes[index];
     const Value& output = graph.values[node.output];
     if (!output.qparams || is_absorbed(index, layouts)) return 0.0;
     const std::size_t columns = static_cast<std::size_t>(output.shape.back());
-    return weigh(max_pool_ns({.channels = channel_count(output.shape),
-                              .rows = position_count(output.shape) / columns,
-                              .columns = columns,
-                              .taps = static_cast<std::size_t>(element_count(pool.kernel)),
-                              .has_fast_stride = pool.stride.back() <= 2 && columns > 1},
-                             1, layouts[node.inputs[0]], cost));
+    const PoolSize size{.channels = channel_count(output.shape),
+                        .rows = position_count(output.shape) / columns,
+                        .columns = columns,
+                        .taps = static_cast<std::size_t>(element_count(pool.kernel)),
+                        .has_fast_stride = pool.stride.back() <= 2 && columns > 1};
+    return weigh(
+        at_batches([&](std::size_t batch) { return max_pool_ns(size, batch, layouts[node.inputs[0]], cost); }));
   }
   // Only scalar code takes the mean of planar windows.
   [[nodiscard]] double time_of(const AvgPool& pool, std::size_t index, const std::vector<Layout>& layouts) const {

@@ -14,7 +14,7 @@ namespace podaq::runtime_detail {
 
 namespace {
 
-constexpr std::size_t measured_batches[] = {1, 16};
+constexpr std::size_t measured_batches[] = {1, 64};
 
 struct Subject {
   NodeRunner runner;

@@ -39,8 +39,18 @@ std::string conv_kernel(const Graph& graph, SparseKernels sparse) {
 
 TEST(KernelChoice, FollowsTheSparsity) {
   if (!has_avx512()) GTEST_SKIP() << "needs AVX-512 with VNNI";
-  EXPECT_EQ(conv_kernel(conv_graph(0.5), SparseKernels::automatic), "avx512_quad_conv");
-  EXPECT_EQ(conv_kernel(conv_graph(0.05), SparseKernels::automatic), "avx512_sparse_conv");
+  const auto second_kernel = [](double sparsity) {
+    runtime_detail::NetworkBuilder net({2, 16, 16});
+    net.conv(64, 3);
+    net.conv(64, 3);
+    net.max_pool();
+    net.flatten();
+    net.linear(4, true);
+    const Graph graph = runtime_detail::prune(net.finish(), sparsity);
+    return Model(graph, {.read = {}, .isa = Isa::avx512, .tuning_file = {}}).kernels()[2].kernel;
+  };
+  EXPECT_EQ(second_kernel(0.5), "avx512_quad_conv");
+  EXPECT_EQ(second_kernel(0.95), "avx512_sparse_conv");
 }
 
 TEST(KernelChoice, CanBeForced) {
