@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "podaq/format/cache.h"
 #include "podaq/format/file.h"
 #include "podaq/graph/graph.h"
 
@@ -43,6 +44,9 @@ struct ModelOptions {
   ReadOptions read;                                 ///< How the file is read.
   Isa isa = selected_isa();                         ///< Which kernels may be used.
   SparseKernels sparse = SparseKernels::automatic;  ///< Whether zero weights may be skipped.
+  /// Where `Model::load` keeps the decoded file, so that later starts need not decode it (`load_cached` says how):
+  /// `cache_beside(path)` or any other place; empty: nowhere, and nothing is written.
+  std::filesystem::path cache = {};
 };
 
 /// One named input or output of a model.
