@@ -41,7 +41,7 @@ enum class SparseKernels : unsigned char {
 
 /// How a model is prepared.
 struct ModelOptions {
-  ReadOptions read;                                 ///< How the file is read.
+  ReadOptions read = {};                            ///< How the file is read.
   Isa isa = selected_isa();                         ///< Which kernels may be used.
   SparseKernels sparse = SparseKernels::automatic;  ///< Whether zero weights may be skipped.
   /// Where `Model::load` keeps the decoded file, so that later starts need not decode it (`load_cached` says how):
