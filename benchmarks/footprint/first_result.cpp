@@ -37,7 +37,7 @@ using Load = podaq_status (*)(const char*, podaq_model**);
 bool give_first_result(Load load, const char* path) {
   podaq_model* model = nullptr;
   podaq_runner* runner = nullptr;
-  bool succeeds = load(path, &model) == podaq_status_ok && podaq_runner_create(model, 1, &runner) == podaq_status_ok;
+  bool succeeds = load(path, &model) == podaq_status_ok && podaq_runner_create(model, 1, 1, &runner) == podaq_status_ok;
   if (succeeds) {
     const Sample sample = make_sample(model);
     succeeds = podaq_run_all(runner, sample.inputs.data(), sample.inputs.size(), sample.outputs.data(),
