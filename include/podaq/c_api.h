@@ -75,6 +75,11 @@ const char* podaq_last_error(void);
 /// Loads the file at `path` (UTF-8) and stores a model that the caller frees. On failure, stores null.
 podaq_status podaq_model_load(const char* path, podaq_model** model);
 
+/// As podaq_model_load, but sooner from the second time on: the decoded file is kept beside it, as "<path>.cache", and
+/// written whenever it is missing or was not made of this file, all bytes compared, by this version of the library.
+/// Where it cannot be read or written, loading is as slow as without.
+podaq_status podaq_model_load_cached(const char* path, podaq_model** model);
+
 /// Loads a file's `size` bytes, which are not needed afterwards, and stores a model that the caller frees. On failure,
 /// stores null.
 podaq_status podaq_model_load_bytes(const void* bytes, size_t size, podaq_model** model);

@@ -89,13 +89,15 @@ void require_writable(const std::filesystem::path& path) {
   const FileDescriptor file = create_beside(target, temporary.path);
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                           std::optional<std::filesystem::perms> permissions) {
   const auto target = follow_links(path);
-  const auto permissions = permissions_to_keep(target);
+  std::optional<mode_t> mode = permissions_to_keep(target);
+  if (permissions) mode = static_cast<mode_t>(*permissions);
   Temporary temporary;
   FileDescriptor file = create_beside(target, temporary.path);
 
-  if (permissions && ::fchmod(file.number(), *permissions) != 0) throw_io("set the permissions of", target, errno);
+  if (mode && ::fchmod(file.number(), *mode) != 0) throw_io("set the permissions of", target, errno);
   write_all(file.number(), bytes, target);
   if (::fsync(file.number()) != 0) throw_io("write", target, errno);
   if (file.close() != 0) throw_io("write", target, errno);

@@ -14,7 +14,7 @@ struct CodedStream {
   Bytes stored;
 };
 
-// The smallest of all coders that suit the stream; the first of equals.
+// The smallest of all coders that suit the stream; the first of equals. At level 0 the stream as it is.
 [[nodiscard]] CodedStream encode_stream(SectionKind kind, std::span<const std::byte> bytes, const StreamShape& shape,
                                         int compression_level);
 

@@ -5,6 +5,7 @@
 
 #include "format/coders.h"
 #include "format/container.h"
+#include "format/decode_from.h"
 #include "format/graph_table.h"
 #include "format/tensor_streams.h"
 #include "podaq/core/atomic_file.h"
@@ -17,7 +18,7 @@ namespace {
 
 using namespace format;
 
-constexpr int lowest_level = 1;
+constexpr int lowest_level = 0;
 constexpr int highest_level = 22;
 
 void check_options(const WriteOptions& options) {
@@ -138,13 +139,17 @@ void save(const Graph& graph, const std::filesystem::path& path, WriteOptions op
   write_file_atomically(path, encode(graph, options));
 }
 
-Graph load(const std::filesystem::path& path, ReadOptions options) {
-  const auto bytes = read_file(path, std::numeric_limits<std::uint64_t>::max());
+Graph format::decode_from(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                          const ReadOptions& options) {
   try {
     return decode(bytes, options);
   } catch (const Error& error) {
     throw Error(error.code(), concat("'", path.string(), "': ", error.what()));
   }
+}
+
+Graph load(const std::filesystem::path& path, ReadOptions options) {
+  return decode_from(path, read_file(path, std::numeric_limits<std::uint64_t>::max()), options);
 }
 
 FileReport inspect(std::span<const std::byte> bytes) {

@@ -144,6 +144,13 @@ podaq_status podaq_model_load(const char* path, podaq_model** model) {
   });
 }
 
+podaq_status podaq_model_load_cached(const char* path, podaq_model** model) {
+  return podaq::load_model("podaq_model_load_cached", model, [&] {
+    podaq::require(path, "podaq_model_load_cached", "path");
+    return podaq::Model::load(path, {.cache = podaq::cache_beside(path)});
+  });
+}
+
 podaq_status podaq_model_load_bytes(const void* bytes, size_t size, podaq_model** model) {
   return podaq::load_model("podaq_model_load_bytes", model, [&] {
     podaq::require(bytes, "podaq_model_load_bytes", "bytes");

@@ -6,7 +6,8 @@
 namespace podaq {
 
 Model Model::load(const std::filesystem::path& path, const ModelOptions& options) {
-  return Model(podaq::load(path, options.read), options);
+  return Model(options.cache.empty() ? podaq::load(path, options.read) : load_cached(path, options.cache, options.read),
+               options);
 }
 
 Model Model::from_bytes(std::span<const std::byte> bytes, const ModelOptions& options) {

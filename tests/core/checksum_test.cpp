@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/sha256_blocks.h"
 #include "podaq/core/crc32c.h"
 #include "podaq/core/sha256.h"
 
@@ -58,6 +60,20 @@ TEST(Sha256, GoesOnAfterADigest) {
   EXPECT_EQ(hash.digest(), sha256(bytes_of("a")));
   hash.update(bytes_of("bc"));
   EXPECT_EQ(hash.digest(), sha256(bytes_of("abc")));
+}
+
+TEST(Sha256, IsTheSameByTheCpusInstructions) {
+  std::mt19937_64 engine(1);
+  for (std::size_t blocks = 0; blocks < 20; ++blocks) {
+    std::vector<std::byte> bytes(64 * blocks);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(engine());
+    sha256_detail::State fast{};
+    for (std::uint32_t& word : fast) word = static_cast<std::uint32_t>(engine());
+    sha256_detail::State portable = fast;
+    sha256_detail::absorb_blocks(fast, bytes);
+    sha256_detail::absorb_portably(portable, bytes);
+    EXPECT_EQ(fast, portable) << blocks;
+  }
 }
 
 }  // namespace

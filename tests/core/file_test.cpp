@@ -56,6 +56,16 @@ TEST_F(FileTest, WritesAndReads) {
   }
 }
 
+TEST_F(FileTest, GivesTheFileThePermissionsAskedFor) {
+  const auto path = folder_ / "a";
+  for (const auto permissions : {fs::perms{0600}, fs::perms{0444}, fs::perms{0640}}) {
+    write_file_atomically(path, bytes_of("x"), permissions);
+    EXPECT_EQ(fs::status(path).permissions(), permissions);
+  }
+  write_file_atomically(path, bytes_of("y"));
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms{0640}) << "kept";
+}
+
 TEST_F(FileTest, TakesTheLongestName) {
   const auto path = folder_ / std::string(255, 'x');
   write_file_atomically(path, bytes_of("content"));

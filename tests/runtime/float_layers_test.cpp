@@ -59,6 +59,32 @@ TEST(FloatLayersProperty, ConvolutionsOfShortRowsGiveTheReferenceBits) {
         }
 }
 
+// Borders of several rows, some windows wholly within them. (Rows above the input have no address: clang's
+// UndefinedBehaviorSanitizer sees a pointer to them even where it is not read.)
+TEST(FloatLayersProperty, ConvolutionsOfLongRowsGiveTheReferenceBits) {
+  Draws draws(4);
+  for (const std::int64_t width : {33, 64, 101})
+    for (const std::int64_t groups : {1, 2})
+      for (const std::int64_t stride : {1, 2, 3})
+        for (const std::int64_t pad : {0, 1, 4})
+          for (const std::int64_t dilation : {1, 2}) {
+            const std::int64_t channels = groups * draws.integer(1, 3);
+            const std::int64_t outputs = groups * draws.integer(1, 7);
+            FloatLayer layer{
+                .input = {channels, 5, width * stride},
+                .op = conv_of({.spatial = 2, .stride = stride, .pad = pad, .dilation = dilation, .groups = groups}),
+                .weight_shape = {outputs, channels / groups, 3, 3},
+                .weights = {},
+                .bias = {}};
+            layer.weights = random_floats(static_cast<std::size_t>(element_count(layer.weight_shape)), draws);
+            layer.bias = random_floats(static_cast<std::size_t>(outputs), draws);
+            expect_reference_bits(
+                graph_of(layer), "avx512_float_conv",
+                concat("width ", width, " groups ", groups, " stride ", stride, " pad ", pad, " dilation ", dilation),
+                false);
+          }
+}
+
 Graph pool_graph(const Shape& input, const MaxPool& pool) {
   Graph graph;
   graph.inputs = {add_value(graph, "input", input)};

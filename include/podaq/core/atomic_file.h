@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 
 namespace podaq {
@@ -10,7 +11,9 @@ namespace podaq {
 /// same folder, syncs it, and renames it over `path`. A link is followed; an existing file's permissions are kept, a
 /// new one gets those of the process's umask. Throws Error(io) naming the path and the system's reason, after removing
 /// the temporary.
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+/// @param permissions  what the file is to have instead, whether it existed or not.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                           std::optional<std::filesystem::perms> permissions = {});
 
 /// Throws as `write_file_atomically` would if a file could not be written at `path` now; writes nothing. For long work
 /// that ends in a file: better refused before than lost after.

@@ -23,7 +23,6 @@ class Sha256 {
   [[nodiscard]] Sha256Digest digest() const;
 
  private:
-  void absorb_block(const std::byte* block);
   void pad_and_absorb();
 
   std::array<std::uint32_t, 8> state_;

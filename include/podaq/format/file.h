@@ -13,7 +13,7 @@ namespace podaq {
 
 /// How a file is written.
 struct WriteOptions {
-  int compression_level = 19;  ///< zstd level, 1 to 22.
+  int compression_level = 19;  ///< zstd level, 1 to 22; 0 stores all sections as they are.
 };
 
 /// How a file is read.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "podaq/format/cache.h"
 #include "podaq/format/file.h"
 #include "podaq/graph/graph.h"
 #include "podaq/runtime/tuning.h"
@@ -41,12 +42,15 @@ enum class SparseKernels : unsigned char {
 
 /// How a model is prepared.
 struct ModelOptions {
-  ReadOptions read;                                 ///< How the file is read.
+  ReadOptions read = {};                            ///< How the file is read.
   Isa isa = selected_isa();                         ///< Which kernels may be used.
   SparseKernels sparse = SparseKernels::automatic;  ///< Whether zero weights may be skipped.
   /// What `podaq tune` measured on this CPU, on which automatic choices between kernels are based; empty, missing or
   /// of another CPU or version: the defaults that the library ships. Results are the same either way.
   std::filesystem::path tuning_file = selected_tuning_file();
+  /// Where `Model::load` keeps the decoded file, so that later starts need not decode it (`load_cached` says how):
+  /// `cache_beside(path)` or any other place; empty: nowhere, and nothing is written.
+  std::filesystem::path cache = {};
 };
 
 /// One named input or output of a model.

@@ -9,11 +9,27 @@ namespace {
 constexpr std::size_t lanes = 16;
 constexpr std::size_t block_outputs = 64;
 
-// The weight of an output channel for a channel of its merged group: 0 where that belongs to another original group.
-std::int8_t weight_at(const GroupedWeights& weights, std::size_t output, std::size_t group_channel, std::size_t tap,
-                      std::size_t merged) {
-  if (group_channel / weights.inputs != output / weights.outputs % merged) return 0;
-  return weights.codes[(output * weights.inputs + group_channel % weights.inputs) * weights.taps + tap];
+// Where the weight for one byte of a window comes from and goes to, the same for all output channels.
+struct WeightPlace {
+  std::size_t group = 0;   ///< Of the merged groups, the one that has such a weight; the others' is 0.
+  std::size_t source = 0;  ///< Among the weights of an output channel.
+  std::size_t quad_index = 0;
+  std::size_t byte_in_quad = 0;
+};
+
+std::vector<WeightPlace> weight_places(const WindowRuns& runs, const GroupedWeights& weights,
+                                       std::size_t quads_per_run) {
+  std::vector<WeightPlace> places;
+  places.reserve(runs.window.size());
+  for (std::size_t i = 0; i < runs.window.size(); ++i) {
+    const auto [channel, tap] = runs.window[i];
+    const std::size_t in_run = i % runs.bytes;
+    places.push_back({.group = channel / weights.inputs,
+                      .source = channel % weights.inputs * weights.taps + tap,
+                      .quad_index = i / runs.bytes * quads_per_run + in_run / quad,
+                      .byte_in_quad = in_run % quad});
+  }
+  return places;
 }
 
 }  // namespace
@@ -65,19 +81,21 @@ void pack_quads(QuadConv& packed, const WindowRuns& runs, const GroupedWeights& 
   packed.weights.assign(g.groups * packed.padded_outputs * quads * quad, 0);
   packed.bias.assign(g.groups * packed.padded_outputs, 0);
   packed.multipliers.assign(g.groups * packed.padded_outputs, 0.0F);
+  const std::vector<WeightPlace> places = weight_places(runs, weights, packed.quads_per_run);
   for (std::size_t channel = 0; channel < g.output_channels; ++channel) {
     const std::size_t group = channel / outputs;
     const std::size_t output = channel % outputs;
+    const std::size_t own_group = channel / weights.outputs % merged;
+    const std::int8_t* own_weights = weights.codes.data() + channel * weights.inputs * weights.taps;
     const std::size_t first_of_block = output / block_outputs * block_outputs;
     const std::size_t vectors = std::min(block_outputs, packed.padded_outputs - first_of_block) / lanes;
     std::int8_t* block = packed.weights.data() + (group * packed.padded_outputs + first_of_block) * quads * quad;
     const std::size_t lane = output - first_of_block;
     std::int64_t sum = 0;
-    for (std::size_t i = 0; i < runs.window.size(); ++i) {
-      const std::size_t in_run = i % runs.bytes;
-      const std::size_t quad_index = i / runs.bytes * packed.quads_per_run + in_run / quad;
-      const std::int8_t weight = weight_at(weights, channel, runs.window[i].channel, runs.window[i].tap, merged);
-      block[(quad_index * vectors * lanes + lane) * quad + in_run % quad] = weight;
+    for (const WeightPlace& place : places) {
+      if (place.group != own_group) continue;
+      const std::int8_t weight = own_weights[place.source];
+      block[(place.quad_index * vectors * lanes + lane) * quad + place.byte_in_quad] = weight;
       sum += weight;
     }
     // The fold may leave 32 bits; the accumulator wraps with it and comes back, since the true sum fits.
