@@ -55,7 +55,8 @@ function(podaq_test_program target label)
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} podaq_build_flags GTest::gtest GTest::gtest_main)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
   gtest_discover_tests(${target}
-    PROPERTIES TIMEOUT 600 ENVIRONMENT "PODAQ_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};PODAQ_TUNING=off"
+    PROPERTIES TIMEOUT 600 ENVIRONMENT "PODAQ_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+      ENVIRONMENT_MODIFICATION PODAQ_TUNING=set:off
     DISCOVERY_TIMEOUT 120)
   set(label_script "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
   set(LABELLED_TESTS ${target}_TESTS)

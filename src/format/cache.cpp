@@ -8,6 +8,7 @@
 
 #include "format/bytes.h"
 #include "format/decode_from.h"
+#include "format/encode_as_it_is.h"
 #include "podaq/core/atomic_file.h"
 #include "podaq/core/file.h"
 #include "podaq/core/sha256.h"
@@ -72,7 +73,7 @@ void write_cache(const std::filesystem::path& cache, const Sha256Digest& key, co
     if (!may_write(cache, options)) return;
     Bytes bytes(cache_magic.begin(), cache_magic.end());
     format::append(bytes, key);
-    format::append(bytes, encode(graph, {.compression_level = 0}));
+    format::append(bytes, format::encode_as_it_is(graph));
     constexpr auto no_program = static_cast<std::filesystem::perms>(0666);
     write_file_atomically(cache, bytes, std::filesystem::status(file).permissions() & no_program);
   } catch (const std::exception&) {

@@ -71,7 +71,6 @@ bool holds_words(SectionKind kind) {
 CodedStream encode_stream(SectionKind kind, std::span<const std::byte> bytes, const StreamShape& shape,
                           int compression_level) {
   CodedStream best{.coder = Coder::raw, .stored = Bytes(bytes.begin(), bytes.end())};
-  if (compression_level == 0) return best;
   const auto consider = [&best](Coder coder, Bytes stored) {
     if (stored.size() < best.stored.size()) best = {.coder = coder, .stored = std::move(stored)};
   };

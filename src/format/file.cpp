@@ -6,6 +6,7 @@
 #include "format/coders.h"
 #include "format/container.h"
 #include "format/decode_from.h"
+#include "format/encode_as_it_is.h"
 #include "format/graph_table.h"
 #include "format/tensor_streams.h"
 #include "podaq/core/atomic_file.h"
@@ -98,10 +99,15 @@ Streams decode_streams(const Container& container, const GraphTable& table) {
   return streams;
 }
 
-}  // namespace
+// How a stream is stored; the number is a compression level.
+using StoreStream = CodedStream (*)(SectionKind, std::span<const std::byte>, const StreamShape&, int);
 
-std::vector<std::byte> encode(const Graph& graph, WriteOptions options) {
-  check_options(options);
+CodedStream store_as_it_is(SectionKind /*kind*/, std::span<const std::byte> bytes, const StreamShape& /*shape*/,
+                           int /*level*/) {
+  return {.coder = Coder::raw, .stored = Bytes(bytes.begin(), bytes.end())};
+}
+
+std::vector<std::byte> encode_by(StoreStream store, const Graph& graph, int level) {
   verify(graph);
   const std::vector<StoredTensor> stored = tensors_in_order(graph);
   Streams streams = split_tensors(graph, stored);
@@ -114,7 +120,7 @@ std::vector<std::byte> encode(const Graph& graph, WriteOptions options) {
   coded.reserve(streams.size());  // Sections point into it.
   for (const auto& [kind, bytes] : streams) {
     const StreamShape shape = kind == SectionKind::graph ? StreamShape{} : stream_shape(kind, graph, stored, masks);
-    coded.push_back(encode_stream(kind, bytes, shape, options.compression_level));
+    coded.push_back(store(kind, bytes, shape, level));
     sections.push_back({.kind = kind,
                         .coder = coded.back().coder,
                         .checksum = crc32c(coded.back().stored),
@@ -123,6 +129,18 @@ std::vector<std::byte> encode(const Graph& graph, WriteOptions options) {
                         .stored = coded.back().stored});
   }
   return write_container(sections);
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Graph& graph, WriteOptions options) {
+  check_options(options);
+  return options.compression_level == 0 ? format::encode_as_it_is(graph)
+                                        : encode_by(encode_stream, graph, options.compression_level);
+}
+
+std::vector<std::byte> format::encode_as_it_is(const Graph& graph) {
+  return encode_by(store_as_it_is, graph, 0);
 }
 
 Graph decode(std::span<const std::byte> bytes, ReadOptions options) {

@@ -48,7 +48,7 @@ void set_dense_times(const NodeView& view, Isa isa, std::optional<std::size_t> r
   const Kernel& kernel = choose_kernel(view, isa);
   const ConvGeometry g = geometry_of(view.graph, view.node);
   if (&kernel == &avx512::depthwise_conv) {
-    times.dense.of_codes = at_batches({}, [&](const ConvSurroundings&) { return depthwise_conv_ns(g); });
+    times.dense.of_codes = at_batches([&](std::size_t) { return depthwise_conv_ns(g); });
     return;
   }
   if (&kernel != &amx::tile_conv && &kernel != &avx512::quad_conv) return;

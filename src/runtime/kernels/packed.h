@@ -244,9 +244,8 @@ struct Conversion {
   QParams qparams{};
 };
 
-using Packed =
-    std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, QuadListConv, TileConv,
-                 SparseConv, SparseLinear, Pool, Table, FloatUnary, FloatBinary, IntegerBinary, BatchNormPacked,
-                 ConcatPacked, Rearrange, SoftmaxPacked, Conversion>;
+using Packed = std::variant<std::monostate, FloatConv, IntegerConv, FloatLinear, IntegerLinear, QuadConv, QuadListConv,
+                            TileConv, SparseConv, SparseLinear, Pool, Table, FloatUnary, FloatBinary, IntegerBinary,
+                            BatchNormPacked, ConcatPacked, Rearrange, SoftmaxPacked, Conversion>;
 
 }  // namespace podaq::runtime_detail

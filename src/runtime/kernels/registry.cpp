@@ -12,10 +12,9 @@ namespace {
 
 // The sparse kernels, avx512::sparse_conv and sparse_linear, are no match of accepts alone: choose_kernels weighs them
 // against the dense ones.
-constexpr std::array conv_kernels = {&avx512::depthwise_conv,    &amx::tile_conv,          &avx512::quad_conv,
-                                     &avx512::float_window_conv, &avx512::float_conv,      &avxvnni::quad_conv,
-                                     &avx2::quad_conv,           &avx2::float_conv,        &reference::integer_conv,
-                                     &reference::float_conv};
+constexpr std::array conv_kernels = {
+    &avx512::depthwise_conv, &amx::tile_conv,  &avx512::quad_conv, &avx512::float_window_conv, &avx512::float_conv,
+    &avxvnni::quad_conv,     &avx2::quad_conv, &avx2::float_conv,  &reference::integer_conv,   &reference::float_conv};
 constexpr std::array linear_kernels = {&amx::tile_linear,          &avx512::quad_linear,    &avx512::float_linear,
                                        &avxvnni::quad_linear,      &avx2::quad_linear,      &avx2::float_linear,
                                        &reference::integer_linear, &reference::float_linear};

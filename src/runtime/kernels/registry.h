@@ -30,8 +30,7 @@ namespace avx512 {
 
 extern const Kernel float_conv, float_window_conv, quad_conv, depthwise_conv, sparse_conv, float_linear, quad_linear,
     sparse_linear, code_max_pool, planar_max_pool, code_mean_pool, planar_global_mean, float_max_pool, code_table,
-    code_binary, code_concat, quantize,
-    dequantize;
+    code_binary, code_concat, quantize, dequantize;
 
 }  // namespace avx512
 

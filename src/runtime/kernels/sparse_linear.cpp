@@ -16,8 +16,8 @@ namespace podaq::runtime_detail::avx512 {
 
 namespace {
 
-// Samples whose sums wait in the scratch memory at a time: as many as the kernel computes at a time; by then reading the
-// weights takes no longer than computing.
+// Samples whose sums wait in the scratch memory at a time: as many as the kernel computes at a time; by then reading
+// the weights takes no longer than computing.
 constexpr std::size_t samples_together = 4;
 
 bool accepts(const NodeView& view) {
