@@ -202,8 +202,8 @@ TEST(SparseLinear, ReadsWhatAFlattenReorders) {
       runtime_detail::Packed packed = kernel.prepare(layer.view());
       auto& linear = std::get<runtime_detail::SparseLinear>(packed);
       linear.most_samples = most_samples;
-      linear.dense = runtime_detail::TileConv{.conv = runtime_detail::prepare_quad_linear(layer.view(), 1),
-                                              .chunk_offsets = {}};
+      linear.dense =
+          runtime_detail::TileConv{.conv = runtime_detail::prepare_quad_linear(layer.view(), 1), .chunk_offsets = {}};
       ASSERT_TRUE(kernel.absorb_producer(packed, {.graph = flatten, .node = flatten.nodes[0], .layouts = layouts}));
       const auto& given = layout == runtime_detail::Layout::planar ? codes : channels_last;
       EXPECT_EQ(layer.run(kernel, packed, given, GuardedBuffer::Guard::after), expected)
