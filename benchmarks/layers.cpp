@@ -250,7 +250,7 @@ void print_summary(int rounds, int percent) {
     const std::vector<double> us = measure(runs, rounds);
     std::printf("%c %-10s %-24s dense %9.2f", counts(layer) ? '*' : ' ', layer.net.c_str(), layer.name.c_str(), us[0]);
     if (layer.is_depthwise()) {
-      std::printf("  quad %9.2f  %5.2fx slower\n", us[1], us[1] / us[0]);
+      std::printf("  quad %9.2f  %5.2fx the time\n", us[1], us[1] / us[0]);
       depthwise.add(us[1] / us[0]);
       continue;
     }

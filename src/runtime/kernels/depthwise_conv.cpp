@@ -1,6 +1,7 @@
 #include "runtime/kernels/depthwise_conv.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/kernels/absorption.h"
 #include "runtime/kernels/avx512/depthwise_task.h"
