@@ -59,7 +59,10 @@ if [ ! -f "$build/CMakeCache.txt" ]; then
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPODAQ_TRAINING=OFF -DPODAQ_TOOLS=OFF \
     -DPODAQ_TESTS=OFF -DPODAQ_EXAMPLES=OFF >&2
 fi
-cmake --build "$build" --parallel "$(build_jobs)" --target first_result measure_footprint make_networks >&2
+targets="first_result measure_footprint"
+if [ -z "$model" ]; then targets="$targets make_networks"; fi
+# shellcheck disable=SC2086 # targets are words
+cmake --build "$build" --parallel "$(build_jobs)" --target $targets >&2
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

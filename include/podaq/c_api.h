@@ -77,7 +77,7 @@ podaq_status podaq_model_load(const char* path, podaq_model** model);
 
 /// As podaq_model_load, but sooner from the second time on: the decoded file is kept beside it, as "<path>.cache", and
 /// written whenever it is missing or was not made of this file, all bytes compared, by this version of the library.
-/// Where it cannot be read or written, loading is as slow as without.
+/// Where it cannot be read or written, loading is as slow as without. Files that it would not help get none.
 podaq_status podaq_model_load_cached(const char* path, podaq_model** model);
 
 /// Loads a file's `size` bytes, which are not needed afterwards, and stores a model that the caller frees. On failure,

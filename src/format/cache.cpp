@@ -7,9 +7,11 @@
 #include <optional>
 
 #include "format/bytes.h"
+#include "format/container.h"
 #include "format/decode_from.h"
 #include "format/encode_as_it_is.h"
 #include "podaq/core/atomic_file.h"
+#include "podaq/core/error.h"
 #include "podaq/core/file.h"
 #include "podaq/core/sha256.h"
 #include "podaq/core/version.h"
@@ -30,6 +32,22 @@ constexpr std::size_t content_offset = cache_magic.size() + sizeof(Sha256Digest)
 
 bool is_cache(std::span<const std::byte> bytes) {
   return bytes.size() >= cache_magic.size() && std::equal(cache_magic.begin(), cache_magic.end(), bytes.begin());
+}
+
+// Only the adaptive coder is slow. What others decode comes about as fast as a cache is read and checked, and a byte of
+// the adaptive coder takes as long as some 64 of those.
+bool is_slow_to_decode(std::span<const std::byte> file) {
+  std::uint64_t slow_bytes = 0;
+  std::uint64_t bytes = 0;
+  try {
+    for (const format::Section& section : format::read_container(file).sections) {
+      bytes += section.decoded_bytes;
+      if (section.coder == format::Coder::adaptive) slow_bytes += section.decoded_bytes;
+    }
+  } catch (const Error&) {
+    return false;  // Decoding will say what is wrong.
+  }
+  return slow_bytes > bytes / 64;
 }
 
 Sha256Digest key_of(std::span<const std::byte> file, const ReadOptions& options) {
@@ -91,6 +109,7 @@ std::filesystem::path cache_beside(const std::filesystem::path& path) {
 
 Graph load_cached(const std::filesystem::path& path, const std::filesystem::path& cache, ReadOptions options) {
   const Bytes bytes = read_file(path, std::numeric_limits<std::uint64_t>::max());
+  if (!is_slow_to_decode(bytes)) return format::decode_from(path, bytes, options);
   const Sha256Digest key = key_of(bytes, options);
   if (auto cached = read_cache(cache, key, options)) return *std::move(cached);
   Graph graph = format::decode_from(path, bytes, options);
