@@ -1,4 +1,4 @@
-#include "runtime/tuning.h"
+#include "podaq/runtime/tuning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "runtime/cost_model.h"
 #include "runtime/isa.h"
 #include "runtime/nonnegative_fit.h"
+#include "runtime/tuning.h"
 #include "runtime/tuning_file.h"
 
 namespace podaq {
