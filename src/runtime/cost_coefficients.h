@@ -6,10 +6,10 @@
 namespace podaq::runtime_detail {
 
 /// What the parts of the kernels' work take, in ns; every estimate is a sum of these times counts. The defaults were
-/// fitted by `podaq tune` on a Xeon with AVX-512 VNNI and AMX at 3.8 GHz (family 6, model 167 as its virtual machine
+/// fitted by `podaq tune` on a Xeon with AVX-512 VNNI and AMX (family 6, model 167 as its virtual machine
 /// says); for a choice only their ratios matter.
 struct CostCoefficients {
-  double call = 0.0;     ///< A kernel\'s fixed part,
+  double call = 0.0;     ///< A kernel's fixed part,
   double sample = 32.7;  ///< and that of each sample of a batch.
 
   // avx512_quad_conv
@@ -35,12 +35,11 @@ struct CostCoefficients {
   double sparse_sums = 3.46;       ///< Storing and loading a row's sums between two blocks.
 
   // Around the convolutions
-  double residual = 0.061;      ///< Adding a second operand, per output.
-  double border_byte = 0.0078;  ///< Copying an input with its border, channels last,
-  double border_row = 4.22;     ///< and each of its rows.
-  double plane_byte = 0.05;     ///< Copying an input into planes.
-  double far_byte =
-      0.05;  ///< Reading or writing values that are larger, all samples together, than the second-level cache.
+  double residual = 0.061;         ///< Adding a second operand, per output.
+  double border_byte = 0.0078;     ///< Copying an input with its border, channels last,
+  double border_row = 4.22;        ///< and each of its rows.
+  double plane_byte = 0.05;        ///< Copying an input into planes.
+  double far_byte = 0.026;         ///< Moving a value whose batch exceeds the second-level cache.
   double transpose = 0.0656;       ///< Changing the layout of a value, per code.
   double quantize = 0.232;         ///< Rounding floats to codes, each.
   double interleave = 0.421;       ///< Likewise of two or three channels, channels last.

@@ -42,7 +42,7 @@ std::vector<NodeSample> measure_nodes(Isa isa, const TuningOptions& options) {
   using Clock = std::chrono::steady_clock;
   std::vector<std::unique_ptr<Subject>> subjects;
   for (const std::size_t batch : measured_batches)
-    for (Plan& plan : tuning_plans(isa)) {
+    for (Plan& plan : tuning_plans(isa, batch)) {
       throw_if_cancelled();
       subjects.push_back(std::make_unique<Subject>(std::move(plan), batch));
     }

@@ -69,7 +69,7 @@ Graph prune_every_second(const Graph& graph, double sparsity) {
 
 }  // namespace
 
-std::vector<Plan> tuning_plans(Isa isa) {
+std::vector<Plan> tuning_plans(Isa isa, std::size_t batch) {
   struct Pattern {
     double sparsity;
     std::int64_t channels;
@@ -82,7 +82,8 @@ std::vector<Plan> tuning_plans(Isa isa) {
     for (const Isa dense : {Isa::avx512, Isa::amx})
       if (dense <= isa) plans.push_back(build_plan(graph, dense, SparseKernels::never));
     for (const auto& [sparsity, channels] : patterns)
-      plans.push_back(build_plan(prune(graph, sparsity, channels), isa, SparseKernels::always));
+      if (batch == 1 || sparsity == 0.9)
+        plans.push_back(build_plan(prune(graph, sparsity, channels), isa, SparseKernels::always));
     plans.push_back(
         build_plan(prune_every_second(graph, 0.95), Isa::avx512, SparseKernels::automatic, free_transposes));
   }

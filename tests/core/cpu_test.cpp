@@ -115,5 +115,15 @@ TEST(Cpu, AgreesWithTheCompiler) {
 }
 #endif
 
+#if defined(__x86_64__)
+TEST(CpuIdentity, NamesThisCpu) {
+  const CpuIdentity cpu = identify_cpu();
+  EXPECT_EQ(cpu.vendor.size(), 12U) << cpu.vendor;
+  EXPECT_GT(cpu.family, 0U);
+  EXPECT_LT(cpu.stepping, 16U);
+  EXPECT_EQ(cpu.vendor, identify_cpu().vendor);
+}
+#endif
+
 }  // namespace
 }  // namespace podaq

@@ -189,6 +189,44 @@ TEST(TuningFit, NoCoefficientIsNegative) {
   EXPECT_TRUE(fit_nonnegative({}).empty());
 }
 
+// The optimum is where no coefficient can move: the error's slope is 0 along those that are positive and does not fall
+// along those that are 0 (Kuhn and Tucker).
+TEST(TuningFitProperty, NothingFitsBetter) {
+  std::mt19937 engine{7};
+  std::normal_distribution<double> normal;
+  std::size_t zeros = 0;
+  for (int problem = 0; problem < 200; ++problem) {
+    const std::size_t size = 2 + engine() % 12;
+    std::vector<Observation> observations(3 * size);
+    for (Observation& o : observations) {
+      for (std::size_t i = 0; i < size; ++i)
+        o.features.push_back(std::abs(normal(engine)) + (i > 0 ? o.features[i - 1] : 0.0));
+      o.target = normal(engine) + 0.3 * o.features.back();
+      o.weight = 0.1 + std::abs(normal(engine));
+    }
+    const std::vector<double> x = fit_nonnegative(observations);
+    std::vector<double> slopes(size, 0.0), lengths(size, 0.0);
+    for (const Observation& o : observations) {
+      double error = -o.target;
+      for (std::size_t i = 0; i < size; ++i) error += o.features[i] * x[i];
+      for (std::size_t i = 0; i < size; ++i) {
+        slopes[i] += o.weight * o.weight * o.features[i] * error;
+        lengths[i] += o.weight * o.weight * o.features[i] * o.features[i];
+      }
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      const double tolerance = 1e-6 * std::sqrt(lengths[i]);
+      EXPECT_GE(x[i], 0.0);
+      EXPECT_GE(slopes[i], -tolerance) << "problem " << problem << ", coefficient " << i;
+      if (x[i] > 0.0) {
+        EXPECT_LE(slopes[i], tolerance) << "problem " << problem << ", coefficient " << i;
+      }
+      zeros += x[i] == 0.0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(zeros, 200U) << "the bound matters in these problems";
+}
+
 // The estimate is the sum of counts times coefficients, whatever these are.
 TEST(TuningFit, EstimatesAreLinear) {
   if (!test::has_avx512()) GTEST_SKIP() << "needs AVX-512 with VNNI";
