@@ -48,15 +48,11 @@ double share_of_nonzeros(const Tensor& weight) {
   return weight.dtype == DType::s8 ? count(elements<std::int8_t>(weight)) : count(elements<float>(weight));
 }
 
-// A weight's elements are each multiplied once per output position and sample.
 void count_multiplications(const Graph& graph, const Node& node, std::size_t batch, LayerExplanation& layer) {
-  const bool is_conv = std::holds_alternative<Conv>(node.op);
-  if (!is_conv && !std::holds_alternative<Linear>(node.op)) return;
-  const Tensor& weight = tensor_at(graph, node.tensors.at(0));
-  const double outputs = static_cast<double>(sample_size(graph.values[node.output].shape));
-  const double per_output = static_cast<double>(element_count(weight.shape)) / static_cast<double>(weight.shape[0]);
-  layer.multiplications = static_cast<double>(batch) * outputs * per_output;
-  layer.nonzero = share_of_nonzeros(weight);
+  const std::size_t macs = macs_of(graph, node);
+  if (macs == 0) return;
+  layer.multiplications = static_cast<double>(batch) * static_cast<double>(macs);
+  layer.nonzero = share_of_nonzeros(tensor_at(graph, node.tensors[0]));
 }
 
 }  // namespace

@@ -27,13 +27,6 @@ double blocks_of(std::size_t outputs) {
   return static_cast<double>(round_up(outputs, avx512::sparse_lanes) / avx512::sparse_lanes);
 }
 
-// The bytes of all weights on codes of a network.
-std::size_t weight_bytes(const Graph& graph) {
-  std::size_t bytes = 0;
-  for (const auto& [name, tensor] : graph.tensors) bytes += tensor.bytes.size();
-  return bytes;
-}
-
 // The largest batch up to which the sparse kernel stays the faster one, by more than the model may be wrong; none where
 // a single sample is not.
 std::size_t most_samples(std::size_t steps, const ConvGeometry& g, bool uses_tiles, bool weights_stay,

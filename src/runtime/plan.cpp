@@ -8,6 +8,7 @@
 #include "runtime/fusion.h"
 #include "runtime/isa.h"
 #include "runtime/kernel_choice.h"
+#include "runtime/kernels/weights.h"
 
 namespace podaq::runtime_detail {
 
@@ -20,14 +21,14 @@ std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& value
   return ports;
 }
 
+}  // namespace
+
 std::size_t macs_of(const Graph& graph, const Node& node) {
   if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) return 0;
   const Shape& weight = tensor_at(graph, node.tensors[0]).shape;
   const std::size_t outputs = sample_size(graph.values[node.output].shape);
   return static_cast<std::size_t>(element_count(weight) / weight[0]) * outputs;
 }
-
-}  // namespace
 
 Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse, const CostCoefficients& cost) {
   require_isa(isa, detect_cpu());
@@ -60,7 +61,7 @@ Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse, const CostCoe
                             .kernel = std::string(kernel.name),
                             .reason = std::move(choices.reasons[index])});
   }
-  for (const auto& [name, tensor] : graph.tensors) plan.weight_bytes += tensor.bytes.size();
+  plan.weight_bytes = weight_bytes(graph);
   for (const Node& node : graph.nodes) plan.macs += macs_of(graph, node);
   absorb_neighbours(plan, graph, choices.layouts);
   for (const PlanNode& node : plan.nodes)

@@ -60,4 +60,15 @@ const std::uint8_t* readable_input(const QuadConv& conv, const std::byte* input,
   return plane;
 }
 
+const std::uint8_t* readable_residual(const QuadConv& conv, const Operands& operands, std::size_t sample,
+                                      std::uint8_t* transposed) {
+  if (!conv.epilogue.adds_codes) return nullptr;
+  const ConvGeometry& g = conv.geometry;
+  const std::uint8_t* codes = as<std::uint8_t>(operands.inputs[1]) + sample * g.output_channels * g.output_positions();
+  if (!conv.residual_is_planar) return codes;
+  avx512::transpose_codes(
+      {.input = codes, .output = transposed, .rows = g.output_channels, .columns = g.output_positions()});
+  return transposed;
+}
+
 }  // namespace podaq::runtime_detail

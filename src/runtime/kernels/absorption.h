@@ -27,4 +27,9 @@ struct PoolWindow {
 [[nodiscard]] const std::uint8_t* readable_input(const QuadConv& conv, const std::byte* input, std::size_t sample,
                                                  std::uint8_t* plane, std::uint8_t* transposed = nullptr);
 
+/// What is added to the sample's results, channels last; null where nothing is.
+/// @param transposed  Room for it; only planar ones need it.
+[[nodiscard]] const std::uint8_t* readable_residual(const QuadConv& conv, const Operands& operands, std::size_t sample,
+                                                    std::uint8_t* transposed);
+
 }  // namespace podaq::runtime_detail

@@ -7,6 +7,7 @@
 #include "runtime/kernels/avx512/depthwise_task.h"
 #include "runtime/kernels/avx512/plane_tasks.h"
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/quad_conv.h"
 #include "runtime/kernels/quad_packing.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/weights.h"
@@ -79,21 +80,9 @@ void pack_channels(QuadConv& packed, std::span<const std::int8_t> codes, std::sp
 }
 
 Packed prepare(const NodeView& view) {
-  const auto& conv = std::get<Conv>(view.node.op);
-  const ConvGeometry g = geometry_of(view.graph, view.node);
-  QuadConv packed{.geometry = g,
-                  .input_is_planar = is_planar(view.input(), view.input_layout()),
-                  .residual_is_planar = conv.adds_input && is_planar(view.input(1), view.input_layout(1)),
-                  .input_zero_point = static_cast<std::uint8_t>(view.input().qparams->zero_point),
-                  .run_offsets = {},
-                  .weights = {},
-                  .bias = {},
-                  .multipliers = {},
-                  .output = strides_of(view.output().shape, view.output_layout()),
-                  .epilogue = integer_epilogue(view, conv.adds_input, conv.clamp),
-                  .quantizes = {}};
+  QuadConv packed = unpacked_conv(view, geometry_of(view.graph, view.node));
   const std::vector<std::int8_t> codes = integer_weights(view);
-  pack_channels(packed, codes, folded_bias(view, codes, g.output_channels));
+  pack_channels(packed, codes, folded_bias(view, codes, packed.geometry.output_channels));
   return packed;
 }
 
@@ -140,7 +129,6 @@ DepthwiseTask task_of(const QuadConv& conv, const Operands& operands) {
           .output = operands.output,
           .output_channel_stride = conv.output.channel,
           .output_position_stride = conv.output.position,
-          .residual = conv.epilogue.adds_codes ? as<std::uint8_t>(operands.inputs[1]) : nullptr,
           .residual_position_stride = g.output_channels,
           .laid_out = as<std::uint8_t>(operands.scratch),
           .epilogue = epilogue_task(conv.epilogue)};
@@ -156,16 +144,9 @@ void run(const Packed& packed, const Operands& operands) {
   const std::size_t output_bytes = output_size * (conv.epilogue.gives_codes ? sizeof(std::uint8_t) : sizeof(float));
   for (std::size_t sample = 0; sample < operands.batch; ++sample) {
     task.input = readable_input(conv, operands.inputs[0], sample, nullptr, scratch + place.input);
-    if (conv.residual_is_planar) {
-      transpose_codes({.input = as<std::uint8_t>(operands.inputs[1]) + sample * output_size,
-                       .output = scratch + place.residual,
-                       .rows = g.output_channels,
-                       .columns = g.output_positions()});
-      task.residual = scratch + place.residual;
-    }
+    task.residual = readable_residual(conv, operands, sample, scratch + place.residual);
     convolve_depthwise(task);
     task.output = static_cast<std::byte*>(task.output) + output_bytes;
-    if (task.residual != nullptr && !conv.residual_is_planar) task.residual += output_size;
   }
 }
 

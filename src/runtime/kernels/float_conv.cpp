@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "runtime/kernels/avx2/tasks.h"
@@ -26,11 +25,10 @@ PhasedInput phased_input(const ConvGeometry& g) {
   return {.rows = g.reached_height(), .phases = g.stride_width, .columns = columns};
 }
 
-// The padding is copied as zeros instead of skipped: the same sum, unless a weight is infinite or NaN.
+// The padding is copied as zeros instead of skipped.
 bool accepts(const NodeView& view) {
   if (view.has_codes()) return false;
-  const std::vector<float> weights = float_weights(view);
-  return std::all_of(weights.begin(), weights.end(), [](float weight) { return std::isfinite(weight); });
+  return are_finite(float_weights(view));
 }
 
 // Outputs that one pass over the input computes: 4, then 2, then 1 at the end of a group.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "runtime/kernels/avx512/tasks.h"
@@ -22,9 +21,8 @@ bool accepts(const NodeView& view) {
   const std::size_t row_vectors = (g.output_width + float_lanes - 1) / float_lanes;
   const bool rows_are_short = 3 * g.output_width < 2 * row_vectors * float_lanes;
   if (!rows_are_short || g.outputs_per_group() < float_lanes) return false;
-  // The padding is copied as zeros instead of skipped: the same sum, unless a weight is infinite or NaN.
-  const std::vector<float> weights = float_weights(view);
-  return std::all_of(weights.begin(), weights.end(), [](float weight) { return std::isfinite(weight); });
+  // The padding is copied as zeros instead of skipped.
+  return are_finite(float_weights(view));
 }
 
 Packed prepare(const NodeView& view) {

@@ -13,30 +13,38 @@ constexpr std::size_t outputs_multiple = 16;
 
 }  // namespace
 
-QuadConv prepare_quad_conv(const NodeView& view, std::size_t least_outputs) {
+GroupedWeights grouped_weights(const NodeView& view, const ConvGeometry& g) {
+  return {.codes = integer_weights(view),
+          .inputs = g.channels_per_group(),
+          .outputs = g.outputs_per_group(),
+          .taps = g.taps()};
+}
+
+QuadConv unpacked_conv(const NodeView& view, const ConvGeometry& geometry) {
   const auto& conv = std::get<Conv>(view.node.op);
+  return {.geometry = geometry,
+          .input_is_planar = is_planar(view.input(), view.input_layout()),
+          .residual_is_planar = conv.adds_input && is_planar(view.input(1), view.input_layout(1)),
+          .input_zero_point = static_cast<std::uint8_t>(view.input().qparams->zero_point),
+          .run_offsets = {},
+          .weights = {},
+          .bias = {},
+          .multipliers = {},
+          .output = strides_of(view.output().shape, view.output_layout()),
+          .epilogue = integer_epilogue(view, conv.adds_input, conv.clamp),
+          .quantizes = {}};
+}
+
+QuadConv prepare_quad_conv(const NodeView& view, std::size_t least_outputs) {
   ConvGeometry g = geometry_of(view.graph, view.node);
-  const GroupedWeights weights{.codes = integer_weights(view),
-                               .inputs = g.channels_per_group(),
-                               .outputs = g.outputs_per_group(),
-                               .taps = g.taps()};
+  const GroupedWeights weights = grouped_weights(view, g);
   g.groups /= groups_to_merge(g, least_outputs);
-  QuadConv packed{.geometry = g,
-                  .input_is_planar = is_planar(view.input(), view.input_layout()),
-                  .residual_is_planar = conv.adds_input && is_planar(view.input(1), view.input_layout(1)),
-                  .input_zero_point = static_cast<std::uint8_t>(view.input().qparams->zero_point),
-                  .run_offsets = {},
-                  .weights = {},
-                  .bias = {},
-                  .multipliers = {},
-                  .output = strides_of(view.output().shape, view.output_layout()),
-                  .epilogue = integer_epilogue(view, conv.adds_input, conv.clamp),
-                  .quantizes = {}};
+  QuadConv packed = unpacked_conv(view, g);
   if (!windows_lie_inside(g)) packed.plane = reached_plane(g);
   const WindowRuns runs = find_runs(g);
   packed.run_offsets = run_offsets(g, runs, packed.plane.is_needed() ? packed.plane.width : g.input_width);
   packed.quads_per_run = round_up(runs.bytes, quad) / quad;
-  pack_quads(packed, runs, weights, integer_bias(view, g.output_channels), outputs_multiple);
+  pack_quads(packed, runs, weights, folded_bias(view, weights.codes, g.output_channels), outputs_multiple);
   return packed;
 }
 
@@ -81,7 +89,7 @@ QuadConv prepare_quad_linear(const NodeView& view, std::size_t quads_multiple) {
   packed.quads_per_run = round_up(round_up(runs.bytes, quad) / quad, quads_multiple);
   const GroupedWeights weights{
       .codes = integer_weights(view), .inputs = g.input_channels, .outputs = g.output_channels};
-  pack_quads(packed, runs, weights, integer_bias(view, g.output_channels), outputs_multiple);
+  pack_quads(packed, runs, weights, folded_bias(view, weights.codes, g.output_channels), outputs_multiple);
   return packed;
 }
 

@@ -2,8 +2,8 @@
 
 #include "runtime/kernel.h"
 #include "runtime/kernels/absorption.h"
-#include "runtime/kernels/avx512/plane_tasks.h"
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/quad_packing.h"
 #include "runtime/kernels/tasks.h"
 
 // Convolutions and linears of codes, four input bytes at a time, whatever the instruction set.
@@ -19,6 +19,12 @@ namespace podaq::runtime_detail {
 [[nodiscard]] constexpr bool is_small_pool(const PoolWindow& window) {
   return window.height * window.width == 2 || window.height * window.width == 4;
 }
+
+/// The weight of a node that holds Conv on codes, whose groups are those of `geometry`.
+[[nodiscard]] GroupedWeights grouped_weights(const NodeView& view, const ConvGeometry& geometry);
+
+/// All of a convolution but what packing its weights fills in.
+[[nodiscard]] QuadConv unpacked_conv(const NodeView& view, const ConvGeometry& geometry);
 
 /// Packs a node that holds Conv on codes.
 /// @param least_outputs  Groups are merged until they have so many; groups_to_merge() finds how.
@@ -64,13 +70,7 @@ void for_each_group(const QuadConv& conv, const Operands& operands, Convolve con
   const std::size_t output_size = g.output_channels * sample_task.rows * sample_task.columns;
   for (std::size_t sample = 0; sample < operands.batch; ++sample) {
     sample_task.input = readable_input(conv, operands.inputs[0], sample, scratch, scratch + place.input);
-    if (conv.residual_is_planar) {
-      avx512::transpose_codes({.input = as<std::uint8_t>(operands.inputs[1]) + sample * output_size,
-                               .output = scratch + place.residual,
-                               .rows = g.output_channels,
-                               .columns = g.output_positions()});
-      sample_task.residual = scratch + place.residual;
-    }
+    sample_task.residual = readable_residual(conv, operands, sample, scratch + place.residual);
     QuadTask task = sample_task;
     for (std::size_t group = 0; group < g.groups; ++group) {
       convolve(task, group);
@@ -82,7 +82,6 @@ void for_each_group(const QuadConv& conv, const Operands& operands, Convolve con
       if (task.residual != nullptr) task.residual += g.outputs_per_group();
     }
     sample_task.output = static_cast<std::byte*>(sample_task.output) + output_size * output_bytes;
-    if (sample_task.residual != nullptr && !conv.residual_is_planar) sample_task.residual += output_size;
   }
 }
 

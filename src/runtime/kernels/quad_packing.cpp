@@ -91,16 +91,11 @@ void pack_quads(QuadConv& packed, const WindowRuns& runs, const GroupedWeights& 
     const std::size_t vectors = std::min(block_outputs, packed.padded_outputs - first_of_block) / lanes;
     std::int8_t* block = packed.weights.data() + (group * packed.padded_outputs + first_of_block) * quads * quad;
     const std::size_t lane = output - first_of_block;
-    std::int64_t sum = 0;
     for (const WeightPlace& place : places) {
       if (place.group != own_group) continue;
-      const std::int8_t weight = own_weights[place.source];
-      block[(place.quad_index * vectors * lanes + lane) * quad + place.byte_in_quad] = weight;
-      sum += weight;
+      block[(place.quad_index * vectors * lanes + lane) * quad + place.byte_in_quad] = own_weights[place.source];
     }
-    // The fold may leave 32 bits; the accumulator wraps with it and comes back, since the true sum fits.
-    const std::int64_t folded = bias[channel] - sum * packed.input_zero_point;
-    packed.bias[group * packed.padded_outputs + output] = static_cast<std::int32_t>(static_cast<std::uint32_t>(folded));
+    packed.bias[group * packed.padded_outputs + output] = bias[channel];
     packed.multipliers[group * packed.padded_outputs + output] = packed.epilogue.multipliers[channel];
   }
   packed.epilogue.multipliers = {};

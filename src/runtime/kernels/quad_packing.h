@@ -51,6 +51,7 @@ struct GroupedWeights {
 
 /// Fills the packed weights, bias and multipliers of `packed`, whose geometry has the merged groups; its epilogue hands
 /// its multipliers over.
+/// @param bias  See folded_bias().
 /// @param outputs_multiple  Bias, multipliers and weights of each group are padded to this many outputs, with zeros.
 void pack_quads(QuadConv& packed, const WindowRuns& runs, const GroupedWeights& weights,
                 std::span<const std::int32_t> bias, std::size_t outputs_multiple);

@@ -5,6 +5,7 @@
 #include "runtime/kernels/avx512/plane_tasks.h"
 #include "runtime/kernels/avx512/sparse_tasks.h"
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/quad_packing.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/weights.h"
 
@@ -23,10 +24,6 @@ namespace avx512 {
 namespace {
 
 constexpr std::size_t line = 64;
-
-std::size_t round_up(std::size_t count, std::size_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
 
 // Windows of neighbouring positions are neighbours in the input itself where its rows are as long as the output's.
 bool can_read_in_place(const ConvGeometry& g) {

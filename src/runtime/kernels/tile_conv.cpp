@@ -6,6 +6,7 @@
 #include "runtime/kernels/absorption.h"
 #include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/quad_conv.h"
 #include "runtime/kernels/quad_packing.h"
 #include "runtime/kernels/registry.h"
 #include "runtime/kernels/weights.h"
@@ -145,27 +146,13 @@ void pack(TileConv& tiles, const GroupedWeights& weights, std::span<const std::i
 }
 
 Packed prepare_conv(const NodeView& view) {
-  const auto& conv = std::get<Conv>(view.node.op);
   ConvGeometry g = geometry_of(view.graph, view.node);
-  const GroupedWeights weights{.codes = integer_weights(view),
-                               .inputs = g.channels_per_group(),
-                               .outputs = g.outputs_per_group(),
-                               .taps = g.taps()};
+  const GroupedWeights weights = grouped_weights(view, g);
   g.groups /= groups_to_merge(g, vector_outputs);
-  TileConv tiles{.conv = {.geometry = g,
-                          .input_is_planar = is_planar(view.input(), view.input_layout()),
-                          .input_zero_point = static_cast<std::uint8_t>(view.input().qparams->zero_point),
-                          .run_offsets = {},
-                          .weights = {},
-                          .bias = {},
-                          .multipliers = {},
-                          .output = strides_of(view.output().shape, view.output_layout()),
-                          .epilogue = integer_epilogue(view, conv.adds_input, conv.clamp),
-                          .quantizes = {}},
-                 .chunk_offsets = {}};
+  TileConv tiles{.conv = unpacked_conv(view, g), .chunk_offsets = {}};
   if (g.output_positions() == 1) tiles.conv.output = {.channel = 1, .position = g.output_channels};
   set_windows(tiles);
-  pack(tiles, weights, integer_bias(view, g.output_channels));
+  pack(tiles, weights, folded_bias(view, weights.codes, g.output_channels));
   return tiles;
 }
 
@@ -349,7 +336,6 @@ TileConvWork tile_conv_work(const ConvGeometry& g, const PoolWindow& pool, std::
 
 TileTask tile_task(const TileConv& tiles) {
   const QuadConv& conv = tiles.conv;
-  const IntegerEpilogue& e = conv.epilogue;
   return {.position_stride = tiles.position_bytes,
           .chunk_offsets = tiles.chunk_offsets.data(),
           .chunks = tiles.chunk_offsets.size(),
@@ -365,14 +351,7 @@ TileTask tile_task(const TileConv& tiles) {
           .output_channel_stride = conv.output.channel,
           .output_position_stride = conv.output.position,
           .residual_position_stride = conv.geometry.output_channels,
-          .epilogue = {.gives_codes = e.gives_codes,
-                       .residual_multiplier = e.residual_multiplier,
-                       .residual_zero_point = e.residual_zero_point,
-                       .zero_point = e.zero_point,
-                       .lowest = e.lowest,
-                       .highest = e.highest,
-                       .minimum = e.bounds.minimum,
-                       .maximum = e.bounds.maximum}};
+          .epilogue = epilogue_task(conv.epilogue)};
 }
 
 const Kernel tile_conv = {.name = "amx_tile_conv",

@@ -1,6 +1,7 @@
 #include "runtime/kernels/weights.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "podaq/numerics/elementwise.h"
 #include "podaq/numerics/requantize.h"
@@ -17,6 +18,16 @@ std::vector<Element> copy_of(const Tensor* tensor, std::size_t size_if_absent) {
 }
 
 }  // namespace
+
+std::size_t weight_bytes(const Graph& graph) {
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : graph.tensors) bytes += tensor.bytes.size();
+  return bytes;
+}
+
+bool are_finite(std::span<const float> weights) {
+  return std::all_of(weights.begin(), weights.end(), [](float weight) { return std::isfinite(weight); });
+}
 
 std::vector<float> float_weights(const NodeView& view) {
   return copy_of<float>(view.tensor(0), 0);

@@ -9,6 +9,12 @@
 
 namespace podaq::runtime_detail {
 
+/// The bytes of all constants of a graph.
+[[nodiscard]] std::size_t weight_bytes(const Graph& graph);
+
+/// Whether no weight is infinite or NaN, so that padding may be multiplied as zeros instead of skipped.
+[[nodiscard]] bool are_finite(std::span<const float> weights);
+
 /// The weight of a conv or linear as floats, in the graph's order; s8 weights are multiplied by their scales.
 [[nodiscard]] std::vector<float> float_weights(const NodeView& view);
 

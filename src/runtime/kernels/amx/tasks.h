@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/kernels/tasks.h"
+
 // The entry points of the AMX files, as plain structs of pointers and sizes: see kernels/avx512/tasks.h.
 namespace podaq::runtime_detail::amx {
 
@@ -14,15 +16,6 @@ inline constexpr std::size_t block_outputs = 64;
 
 /// Weights of a block that stay in the first-level cache. Where they do not, two tiles of positions share each load.
 inline constexpr std::size_t cached_weight_bytes = 24 * 1024;
-
-/// What becomes of an accumulator: see IntegerEpilogue. For codes the scaled sums must stay below 2^31.
-struct EpilogueTask {
-  bool gives_codes = true;
-  float residual_multiplier = 1.0F;
-  std::int32_t residual_zero_point = 0;
-  std::int32_t zero_point = 0, lowest = 0, highest = 255;
-  float minimum = 0.0F, maximum = 0.0F;
-};
 
 /// A convolution of codes over one group, or a linear over a batch, and the maximum over windows of its results.
 /// Position p of the flat plane reads the windows' 64-byte chunks at input + p * position_stride + chunk_offsets[...],
@@ -45,7 +38,7 @@ struct TileTask {
   std::size_t residual_position_stride = 1;
   std::int32_t* accumulators = nullptr;  ///< Two areas of `accumulator_rows` rows of 64, at 64-byte boundaries.
   std::size_t accumulator_rows = 0;
-  EpilogueTask epilogue;
+  EpilogueTask epilogue;  ///< For codes the scaled sums must stay below 2^31.
 };
 void convolve_tiles(const TileTask& task);
 
