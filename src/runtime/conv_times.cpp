@@ -106,7 +106,7 @@ ConvTimes conv_times(const Graph& graph, std::size_t index, const Neighbours& ne
   }
   times.packed = avx512::sparse_conv.prepare(planar);
   times.sparse = at_batches_of(around, [&](const ConvSurroundings& at_batch) {
-    return sparse_conv_ns(g, at_batch, std::get<SparseConv>(*times.packed).program, cost);
+    return sparse_conv_ns(std::get<SparseConv>(*times.packed), at_batch, cost);
   });
   return times;
 }

@@ -28,17 +28,15 @@ struct CostCoefficients {
   double gathered_run = 0.0;      ///< and each contiguous part of one.
 
   // avx512_sparse_conv, all per panel of 64 positions
-  double sparse_pair = 1.24;       ///< Laying out a pair.
-  double sparse_quad = 1.31;       ///< Loading a quad,
-  double sparse_quad_row = 0.595;  ///< and multiplying it for each row that shares it.
-  double sparse_row = 3.69;        ///< Rounding and storing a row.
-  double sparse_sums = 3.46;       ///< Storing and loading a row's sums between two blocks.
+  double sparse_quad = 2.02;      ///< Loading a quad,
+  double sparse_quad_row = 0.59;  ///< and multiplying it for each row that shares it.
+  double sparse_row = 3.05;       ///< Rounding and storing a row.
 
   // Around the convolutions
   double residual = 0.061;         ///< Adding a second operand, per output.
   double border_byte = 0.0078;     ///< Copying an input with its border, channels last,
   double border_row = 4.22;        ///< and each of its rows.
-  double plane_byte = 0.05;        ///< Copying an input into planes.
+  double plane_byte = 0.017;       ///< Copying an input into planes or what a panel reads.
   double far_byte = 0.026;         ///< Moving a value whose batch exceeds the second-level cache.
   double transpose = 0.0656;       ///< Changing the layout of a value, per code.
   double quantize = 0.232;         ///< Rounding floats to codes, each.
@@ -56,7 +54,7 @@ struct NamedCoefficient {
   double CostCoefficients::*member;
 };
 
-inline constexpr std::array<NamedCoefficient, 31> named_coefficients = {{
+inline constexpr std::array<NamedCoefficient, 29> named_coefficients = {{
     {"call", &CostCoefficients::call},
     {"sample", &CostCoefficients::sample},
     {"dense_dot", &CostCoefficients::dense_dot},
@@ -70,11 +68,9 @@ inline constexpr std::array<NamedCoefficient, 31> named_coefficients = {{
     {"tile_output", &CostCoefficients::tile_output},
     {"gathered_byte", &CostCoefficients::gathered_byte},
     {"gathered_run", &CostCoefficients::gathered_run},
-    {"sparse_pair", &CostCoefficients::sparse_pair},
     {"sparse_quad", &CostCoefficients::sparse_quad},
     {"sparse_quad_row", &CostCoefficients::sparse_quad_row},
     {"sparse_row", &CostCoefficients::sparse_row},
-    {"sparse_sums", &CostCoefficients::sparse_sums},
     {"residual", &CostCoefficients::residual},
     {"border_byte", &CostCoefficients::border_byte},
     {"border_row", &CostCoefficients::border_row},

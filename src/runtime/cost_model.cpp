@@ -70,22 +70,23 @@ double quad_step_ns(std::size_t positions, std::size_t pooled, std::size_t vecto
   return cost.dense_dot * as_double(positions * vectors) + cost.dense_step * as_double(blocks);
 }
 
+// Panels of the sparse kernel; one of at most 32 positions takes about half as long.
 double panels_of(const ConvGeometry& g) {
-  return as_double(round_up(g.output_positions(), avx512::panel_positions) / avx512::panel_positions);
+  const std::size_t left = g.output_positions() % avx512::panel_positions;
+  const double last = left == 0 ? 0.0 : left <= avx512::panel_positions / 2 ? 0.6 : 1.0;
+  return as_double(g.output_positions() / avx512::panel_positions) + last;
 }
 
-// What the sparse kernel does besides its panels.
-double sparse_operands_ns(const ConvGeometry& g, const ConvSurroundings& around, const CostCoefficients& cost) {
+// What the sparse kernel does besides its quads, of which it copies that many bytes.
+double sparse_operands_ns(const ConvGeometry& g, const ConvSurroundings& around, std::size_t copied,
+                          const CostCoefficients& cost) {
   const std::size_t input = g.input_channels * g.input_positions();
   const std::size_t output = g.output_channels * g.output_positions();
   double time = traffic_ns(input, around.batch, cost) + traffic_ns(output, around.batch, cost);
   if (around.transposes_input) time += cost.transpose * as_double(input);
   if (around.transposes_residual) time += cost.transpose * as_double(output);
   if (around.adds_residual) time += cost.residual * as_double(output);
-  const bool reads_in_place = g.stride_height == 1 && g.stride_width == 1 && g.input_width == g.output_width;
-  if (!reads_in_place)
-    time += cost.plane_byte * as_double(g.input_channels * g.kernel_width * g.reached_height() * g.output_width);
-  return time;
+  return time + cost.plane_byte * as_double(copied);
 }
 
 ConvSurroundings surroundings_of(const QuadConv& conv, std::size_t batch) {
@@ -143,13 +144,13 @@ double tile_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around
          cost.tile_output * results_of(g, around.pool);
 }
 
-double sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& around, const SparseProgram& program,
-                      const CostCoefficients& cost) {
-  double panel = cost.sparse_pair * as_double(program.pairs.size()) + cost.sparse_row * as_double(g.output_channels) +
-                 cost.sparse_sums * as_double(program.rows.size() - g.output_channels);
-  for (const avx512::SparseRun& run : program.runs)
+double sparse_conv_ns(const SparseConv& conv, const ConvSurroundings& around, const CostCoefficients& cost) {
+  const ConvGeometry& g = conv.geometry;
+  double panel = cost.sparse_row * as_double(g.output_channels);
+  for (const avx512::SparseRun& run : conv.program.runs)
     panel += static_cast<double>(run.groups) * run.quads * (cost.sparse_quad + cost.sparse_quad_row * run.rows);
-  return fixed_ns(around.batch, cost) + sparse_operands_ns(g, around, cost) + panels_of(g) * panel;
+  return fixed_ns(around.batch, cost) + sparse_operands_ns(g, around, copied_bytes(conv.input, g), cost) +
+         panels_of(g) * panel;
 }
 
 double guess_sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& around, std::span<const std::int8_t> weights,
@@ -157,11 +158,10 @@ double guess_sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& aroun
   const auto zeros = std::count(weights.begin(), weights.end(), std::int8_t{0});
   const auto nonzeros = static_cast<double>(static_cast<std::ptrdiff_t>(weights.size()) - zeros);
   const double products = nonzeros / 4.0;
-  const double columns = as_double(g.input_channels * g.taps());
-  return fixed_ns(around.batch, cost) + sparse_operands_ns(g, around, cost) +
-         panels_of(g) *
-             (products * (cost.sparse_quad / as_double(joined_rows) + cost.sparse_quad_row) +
-              cost.sparse_row * as_double(g.output_channels) + cost.sparse_pair * std::min(columns, nonzeros) / 2.0);
+  const std::size_t copied = copied_bytes(plan_sparse_input(g, static_cast<std::size_t>(products)).input, g);
+  return fixed_ns(around.batch, cost) + sparse_operands_ns(g, around, copied, cost) +
+         panels_of(g) * (products * (cost.sparse_quad / as_double(joined_rows) + cost.sparse_quad_row) +
+                         cost.sparse_row * as_double(g.output_channels));
 }
 
 double max_pool_ns(const PoolSize& pool, std::size_t batch, Layout layout, const CostCoefficients& cost) {
@@ -199,12 +199,12 @@ std::optional<double> node_ns(const PlanNode& node, std::size_t batch, const Cos
   }
   if (node.kernel == &avx512::sparse_conv) {
     const auto& conv = std::get<SparseConv>(node.packed);
-    return sparse_conv_ns(conv.geometry,
+    return sparse_conv_ns(conv,
                           {.batch = batch,
                            .transposes_input = !conv.input_is_planar,
                            .transposes_residual = !conv.residual_is_planar,
                            .adds_residual = conv.epilogue.adds_codes},
-                          conv.program, cost);
+                          cost);
   }
   if (node.kernel == &avx512::code_max_pool)
     return max_pool_node_ns(std::get<Pool>(node.packed), batch, Layout::channels_last, cost);

@@ -31,12 +31,12 @@ struct ConvSurroundings {
 [[nodiscard]] double tile_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around,
                                   const CostCoefficients& cost);
 
-/// A convolution by avx512_sparse_conv, which runs `program`. It absorbs nothing.
-[[nodiscard]] double sparse_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around,
-                                    const SparseProgram& program, const CostCoefficients& cost);
+/// A convolution by avx512_sparse_conv. It absorbs nothing.
+[[nodiscard]] double sparse_conv_ns(const SparseConv& conv, const ConvSurroundings& around,
+                                    const CostCoefficients& cost);
 
-/// A guess of the same before the weights, {outputs, inputs of a group, taps}, are arranged: as if pairs were filled
-/// and `joined_rows` channels shared each quad. With avx512::most_joined_rows it is about the least that it can be.
+/// A guess of the same before the weights, {outputs, inputs of a group, taps}, are arranged: as if quads were filled
+/// and `joined_rows` channels shared each. With avx512::most_joined_rows it is about the least that it can be.
 [[nodiscard]] double guess_sparse_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around,
                                           std::span<const std::int8_t> weights, std::size_t joined_rows,
                                           const CostCoefficients& cost);

@@ -13,6 +13,7 @@
 #include "runtime/aligned_vector.h"
 #include "runtime/kernels/avx512/plane_tasks.h"
 #include "runtime/kernels/borders.h"
+#include "runtime/kernels/sparse_input.h"
 #include "runtime/kernels/sparse_program.h"
 #include "runtime/kernels/tasks.h"
 #include "runtime/layout.h"
@@ -146,10 +147,7 @@ struct SparseConv {
   ConvGeometry geometry{};
   bool input_is_planar = true, residual_is_planar = true;
   std::uint8_t input_zero_point = 0;
-  bool reads_in_place = false;        ///< Else a copy of the input's planes.
-  std::vector<std::uint64_t> inside;  ///< [panel][tap], where it reads in place: positions inside the input.
-  std::vector<avx512::PlaneColumns> plane_columns;  ///< One per column of the kernel, where it copies; as the next two.
-  std::size_t plane_rows = 0, plane_bytes = 0;
+  SparseInput input{};
   SparseProgram program{};
   IntegerEpilogue epilogue{};  ///< Its multipliers are in the program.
 };

@@ -34,6 +34,10 @@ struct PlaneTask {
   std::size_t pad_top = 0, stride_height = 1, stride_width = 1;
   const PlaneColumns* columns = nullptr;  ///< One per column of the kernel.
   std::size_t kernel_columns = 1;
+  const std::uint64_t* inside =
+      nullptr;           ///< [column of the kernel][64 positions of the input]: those whose element lies
+                         ///< inside; null unless strides are 1 and the output is as wide as the input.
+  std::size_t body = 0;  ///< Of the input's first row in a plane, then: a multiple of 64.
   std::uint8_t outside = 0;
 };
 void copy_planes(const PlaneTask& task);

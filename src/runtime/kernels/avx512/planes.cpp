@@ -74,6 +74,34 @@ void fill(std::uint8_t* output, std::uint8_t code, std::size_t count) {
     _mm512_mask_storeu_epi8(output + i, first_bytes(count - i), codes);
 }
 
+void copy_plane(const PlaneTask& task, const std::uint8_t* input, const PlaneColumns& columns, std::uint8_t* plane) {
+  fill(plane, task.outside, task.rows * task.width);
+  const std::size_t rows_per_phase = task.rows / task.stride_height;
+  for (std::size_t y = 0; y < task.input_height && y + task.pad_top < task.reached_rows; ++y) {
+    const std::size_t padded = y + task.pad_top;
+    const std::size_t row = padded % task.stride_height * rows_per_phase + padded / task.stride_height;
+    copy_strided(input + y * task.input_width + columns.source, task.stride_width,
+                 plane + row * task.width + columns.first, columns.count);
+  }
+}
+
+// All rows at once: shifting moves codes from one row into the next, where they lie outside. The plane is a multiple of
+// 64 bytes.
+void copy_shifted_plane(const PlaneTask& task, const std::uint8_t* input, std::size_t k, std::uint8_t* plane) {
+  const __m512i border = _mm512_set1_epi8(static_cast<char>(task.outside));
+  const std::size_t lines = (task.input_height * task.width + vector_bytes - 1) / vector_bytes;
+  const std::uint64_t* inside = task.inside + k * lines;
+  const PlaneColumns& columns = task.columns[k];
+  const std::uint8_t* source =
+      input + (static_cast<std::ptrdiff_t>(columns.source) - static_cast<std::ptrdiff_t>(columns.first));
+  for (std::size_t i = 0; i < task.body; i += vector_bytes) _mm512_store_si512(plane + i, border);
+  std::uint8_t* body = plane + task.body;
+  for (std::size_t i = 0; i < lines; ++i)
+    _mm512_store_si512(body + i * vector_bytes, _mm512_mask_loadu_epi8(border, inside[i], source + i * vector_bytes));
+  const std::size_t end = (task.rows - task.pad_top) * task.width;
+  for (std::size_t i = lines * vector_bytes; i < end; i += vector_bytes) _mm512_store_si512(body + i, border);
+}
+
 // The maximum of the windows that start at `column`, `column` + 1, ... of the input.
 [[gnu::always_inline]] inline __m512i maxima(const PlanarMaxPoolTask& task, const std::uint8_t* plane, WindowSpan rows,
                                              std::size_t column, std::size_t taps) {
@@ -141,19 +169,14 @@ void transpose_codes(const TransposeTask& task) {
 
 void copy_planes(const PlaneTask& task) {
   std::uint8_t* plane = task.planes;
-  for (std::size_t channel = 0; channel < task.channels; ++channel)
-    for (std::size_t k = 0; k < task.kernel_columns; ++k, plane += task.plane_bytes) {
-      const PlaneColumns& columns = task.columns[k];
-      fill(plane, task.outside, task.rows * task.width);
-      const std::uint8_t* source = task.input + channel * task.input_height * task.input_width + columns.source;
-      const std::size_t rows_per_phase = task.rows / task.stride_height;
-      for (std::size_t y = 0; y < task.input_height && y + task.pad_top < task.reached_rows; ++y) {
-        const std::size_t padded = y + task.pad_top;
-        const std::size_t row = padded % task.stride_height * rows_per_phase + padded / task.stride_height;
-        copy_strided(source + y * task.input_width, task.stride_width, plane + row * task.width + columns.first,
-                     columns.count);
-      }
-    }
+  for (std::size_t channel = 0; channel < task.channels; ++channel) {
+    const std::uint8_t* input = task.input + channel * task.input_height * task.input_width;
+    for (std::size_t k = 0; k < task.kernel_columns; ++k, plane += task.plane_bytes)
+      if (task.inside == nullptr)
+        copy_plane(task, input, task.columns[k], plane);
+      else
+        copy_shifted_plane(task, input, k, plane);
+  }
 }
 
 void pool_planar_maxima(const PlanarMaxPoolTask& task) {
