@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/amx/strips.h"
+#include "runtime/kernels/vectors512.h"
 
 namespace podaq::runtime_detail::amx {
 
@@ -51,20 +52,6 @@ template <Pooling pooling>
   return _mm512_permutexvar_epi32(order, limited);
 }
 
-[[gnu::always_inline]] inline __m512 residual_of(const EpilogueTask& e, const std::uint8_t* codes, __mmask16 mask) {
-  const __m512i wide = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, codes));
-  const __m512i difference = _mm512_sub_epi32(wide, _mm512_set1_epi32(e.residual_zero_point));
-  return _mm512_mul_ps(_mm512_cvtepi32_ps(difference), _mm512_set1_ps(e.residual_multiplier));
-}
-
-[[gnu::always_inline]] inline __mmask16 lane_mask(std::size_t channels) {
-  return channels >= lanes ? __mmask16{0xFFFF} : static_cast<__mmask16>((1U << channels) - 1U);
-}
-
-[[gnu::always_inline]] inline __mmask64 byte_mask(std::size_t bytes) {
-  return bytes >= vector_bytes ? ~__mmask64{0} : (__mmask64{1} << bytes) - 1;
-}
-
 // Stores results as codes; where a position's channels fill a part of a register and positions lie side by side,
 // several positions at once.
 template <std::size_t vectors, bool adds, Pooling pooling>
@@ -91,7 +78,7 @@ void store_codes(const TileTask& task, const Block& block, const Segment& segmen
       __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), multipliers[v % vectors]);
       if constexpr (adds) {
         const bool exists = channel < block.outputs && result < segment.count && v / vectors < at_once;
-        const __mmask16 mask = exists ? lane_mask(block.outputs - channel) : __mmask16{0};
+        const __mmask16 mask = exists ? first_lanes(block.outputs - channel) : __mmask16{0};
         scaled = _mm512_add_ps(
             scaled, residual_of(task.epilogue, residual + result * task.residual_position_stride + channel, mask));
       }
@@ -99,7 +86,7 @@ void store_codes(const TileTask& task, const Block& block, const Segment& segmen
     }
     const std::size_t left = segment.count - i;
     const std::size_t results = left < at_once ? left : at_once;
-    _mm512_mask_storeu_epi8(output + i * task.output_position_stride, byte_mask(results * block.outputs),
+    _mm512_mask_storeu_epi8(output + i * task.output_position_stride, first_bytes(results * block.outputs),
                             codes_of(rounded, task.epilogue));
   }
 }
@@ -111,7 +98,7 @@ void store_floats(const TileTask& task, const Block& block, const Segment& segme
     for (std::size_t v = 0; v < block.vectors; ++v) {
       const std::size_t channel = block.first_output + v * lanes;
       const std::size_t result = segment.first_result + i;
-      const __mmask16 mask = lane_mask(block.outputs - v * lanes);
+      const __mmask16 mask = first_lanes(block.outputs - v * lanes);
       const __m512i sums =
           window_sums<Pooling::any>(task, segment.accumulators + i * segment.step * block_outputs + v * lanes);
       __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(task.multipliers + channel));

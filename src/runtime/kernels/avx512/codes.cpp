@@ -2,6 +2,7 @@
 
 #include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/quantize_loops.h"
+#include "runtime/kernels/vectors512.h"
 
 namespace podaq::runtime_detail::avx512 {
 
@@ -27,23 +28,16 @@ constexpr std::size_t lanes = 16;
 // 16 codes in 16 bytes.
 [[gnu::always_inline]] inline __m128i quantize_vector(const QuantizeTask& task, __m512 x) {
   const __m512 scaled = _mm512_mul_ps(x, _mm512_set1_ps(task.inverse_scale));
-  const __mmask16 numbers = _mm512_cmp_ps_mask(scaled, scaled, _CMP_ORD_Q);  // NaN becomes the zero point
-  const __m512 low = _mm512_set1_ps(static_cast<float>(task.lowest - task.zero_point));
-  const __m512 high = _mm512_set1_ps(static_cast<float>(task.highest - task.zero_point));
-  const __m512 limited = _mm512_maskz_min_ps(numbers, _mm512_max_ps(scaled, low), high);
-  const __m512i codes = _mm512_add_epi32(_mm512_cvtps_epi32(limited), _mm512_set1_epi32(task.zero_point));
-  return _mm512_cvtepi32_epi8(codes);
+  return codes_of(scaled, task);
 }
 
 [[gnu::always_inline]] inline __m128i quantize_up_to_16(const QuantizeTask& task, const float* input,
                                                         std::size_t count) {
-  const __mmask16 mask = count >= lanes ? __mmask16{0xFFFF} : static_cast<__mmask16>((1U << count) - 1U);
-  return quantize_vector(task, _mm512_maskz_loadu_ps(mask, input));
+  return quantize_vector(task, _mm512_maskz_loadu_ps(first_lanes(count), input));
 }
 
 [[gnu::always_inline]] inline void store_bytes(std::uint8_t* output, __m128i bytes, std::size_t count) {
-  const __mmask16 mask = count >= lanes ? __mmask16{0xFFFF} : static_cast<__mmask16>((1U << count) - 1U);
-  _mm_mask_storeu_epi8(output, mask, bytes);
+  _mm_mask_storeu_epi8(output, first_lanes(count), bytes);
 }
 
 struct Codes {
@@ -64,7 +58,7 @@ void pool_code_maxima(const CodeMaxPoolTask& task) {
     for (std::size_t column = 0; column < task.columns; ++column, output += task.channels)
       for (std::size_t channel = 0; channel < task.channels; channel += bytes_per_vector) {
         const std::size_t left = task.channels - channel;
-        const __mmask64 mask = left >= bytes_per_vector ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
+        const __mmask64 mask = first_bytes(left);
         const __m512i largest = window_maximum(task, task.row_spans[row], task.column_spans[column], channel, mask);
         _mm512_mask_storeu_epi8(output + channel, mask, largest);
       }

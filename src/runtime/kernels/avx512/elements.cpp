@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/avx512/tasks.h"
+#include "runtime/kernels/vectors512.h"
 
 namespace podaq::runtime_detail::avx512 {
 
@@ -9,21 +10,9 @@ namespace {
 constexpr std::size_t lanes = 16;
 constexpr std::size_t vector_bytes = 64;
 
-[[gnu::always_inline]] inline __mmask16 lane_mask(std::size_t left) {
-  return left >= lanes ? __mmask16{0xFFFF} : static_cast<__mmask16>((1U << left) - 1U);
-}
-
 // 16 codes as differences from a zero point.
 [[gnu::always_inline]] inline __m512i differences(const std::uint8_t* codes, __mmask16 mask, std::int32_t zero_point) {
   return _mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, codes)), _mm512_set1_epi32(zero_point));
-}
-
-[[gnu::always_inline]] inline __m128i codes_of(__m512 scaled, const CodeRange& range) {
-  const __mmask16 numbers = _mm512_cmp_ps_mask(scaled, scaled, _CMP_ORD_Q);  // NaN becomes the zero point
-  const __m512 low = _mm512_set1_ps(static_cast<float>(range.lowest - range.zero_point));
-  const __m512 high = _mm512_set1_ps(static_cast<float>(range.highest - range.zero_point));
-  const __m512 limited = _mm512_maskz_min_ps(numbers, _mm512_max_ps(scaled, low), high);
-  return _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(limited), _mm512_set1_epi32(range.zero_point)));
 }
 
 // A table of 256 bytes as 128 pairs, in four registers.
@@ -47,7 +36,7 @@ void combine(const CodeBinaryTask& task) {
   const __m512 first_multiplier = _mm512_set1_ps(task.first_multiplier);
   const __m512 second_multiplier = _mm512_set1_ps(task.second_multiplier);
   for (std::size_t i = 0; i < task.count; i += lanes) {
-    const __mmask16 mask = lane_mask(task.count - i);
+    const __mmask16 mask = first_lanes(task.count - i);
     const __m512i first = differences(task.first + i, mask, task.first_zero_point);
     const __m512i second = differences(task.second + i, mask, task.second_zero_point);
     __m512 result;
@@ -88,7 +77,7 @@ void average_codes(const CodeMeanTask& task) {
   // Sums wrap like the reference's: the difference of both is the sum of differences modulo 2^32.
   const __m512i shift = _mm512_mullo_epi32(_mm512_set1_epi32(count), _mm512_set1_epi32(task.input_zero_point));
   for (std::size_t channel = 0; channel < task.channels; channel += lanes) {
-    const __mmask16 mask = lane_mask(task.channels - channel);
+    const __mmask16 mask = first_lanes(task.channels - channel);
     __m512i sum = _mm512_setzero_si512();
     for (std::size_t y = 0; y < task.rows.count; ++y) {
       const std::size_t row = (task.rows.first + y * task.row_step) * task.input_width + task.columns.first;
@@ -105,7 +94,7 @@ void average_codes(const CodeMeanTask& task) {
 
 void dequantize_codes(const DequantizeTask& task) {
   for (std::size_t i = 0; i < task.count; i += lanes) {
-    const __mmask16 mask = lane_mask(task.count - i);
+    const __mmask16 mask = first_lanes(task.count - i);
     const __m512 numbers = _mm512_cvtepi32_ps(differences(task.input + i, mask, task.zero_point));
     _mm512_mask_storeu_ps(task.output + i, mask, _mm512_mul_ps(numbers, _mm512_set1_ps(task.scale)));
   }

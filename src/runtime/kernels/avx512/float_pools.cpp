@@ -1,16 +1,13 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/avx512/tasks.h"
+#include "runtime/kernels/vectors512.h"
 
 namespace podaq::runtime_detail::avx512 {
 
 namespace {
 
 constexpr std::size_t lanes = 16;
-
-[[gnu::always_inline]] inline __mmask16 first_lanes(std::size_t count) {
-  return count >= lanes ? __mmask16{0xFFFF} : static_cast<__mmask16>((1U << count) - 1U);
-}
 
 // `count` of up to 16 numbers, `stride` apart; nothing between or behind them is touched but for a stride of 2.
 [[gnu::always_inline]] inline __m512 load(const float* numbers, std::size_t count, std::size_t stride) {

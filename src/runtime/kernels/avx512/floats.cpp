@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/avx512/tasks.h"
+#include "runtime/kernels/vectors512.h"
 
 namespace podaq::runtime_detail::avx512 {
 
@@ -13,15 +14,6 @@ constexpr std::size_t lanes = 16;
 
 [[gnu::always_inline]] inline __m512 multiply_add(__m512 sum, __m512 x, __m512 w) {
   return _mm512_add_ps(sum, _mm512_mul_ps(x, w));
-}
-
-// `x` limited to [minimum, maximum]; both instructions return their second operand where it is NaN.
-[[gnu::always_inline]] inline __m512 bounded(__m512 x, float minimum, float maximum) {
-  return _mm512_min_ps(_mm512_set1_ps(maximum), _mm512_max_ps(_mm512_set1_ps(minimum), x));
-}
-
-[[gnu::always_inline]] inline __mmask16 first_lanes(std::size_t count) {
-  return count >= lanes ? __mmask16{0xFFFF} : static_cast<__mmask16>((1U << count) - 1U);
 }
 
 // A run of up to 16 neighbouring outputs in one row.

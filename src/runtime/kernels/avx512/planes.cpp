@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/avx512/plane_tasks.h"
+#include "runtime/kernels/vectors512.h"
 
 namespace podaq::runtime_detail::avx512 {
 
@@ -9,14 +10,6 @@ namespace {
 constexpr std::size_t vector_bytes = 64;
 constexpr std::size_t half_vector = 32;
 constexpr std::size_t block = 16;  // rows and columns that are transposed at once
-
-[[gnu::always_inline]] inline __mmask64 first_bytes(std::size_t count) {
-  return count >= vector_bytes ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
-}
-
-[[gnu::always_inline]] inline __mmask16 first_of_block(std::size_t count) {
-  return count >= block ? __mmask16{0xFFFF} : static_cast<__mmask16>((1U << count) - 1U);
-}
 
 // Each pass interleaves rows i and i + 8; after four of them rows have become columns.
 [[gnu::always_inline]] inline void interleave_block(const __m128i (&from)[block], __m128i (&to)[block]) {
@@ -29,8 +22,8 @@ constexpr std::size_t block = 16;  // rows and columns that are transposed at on
 
 void transpose_block(const std::uint8_t* input, std::size_t input_stride, std::uint8_t* output,
                      std::size_t output_stride, std::size_t rows, std::size_t columns) {
-  const __mmask16 row_mask = first_of_block(rows);
-  const __mmask16 column_mask = first_of_block(columns);
+  const __mmask16 row_mask = first_lanes(rows);
+  const __mmask16 column_mask = first_lanes(columns);
   __m128i a[block];
   __m128i b[block];
 #pragma GCC unroll 16

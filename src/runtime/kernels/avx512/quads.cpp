@@ -2,6 +2,7 @@
 
 #include "runtime/kernels/avx512/tasks.h"
 #include "runtime/kernels/quad_windows.h"
+#include "runtime/kernels/vectors512.h"
 
 namespace podaq::runtime_detail::avx512 {
 
@@ -39,35 +40,21 @@ struct Accumulators {
   alignas(vector_bytes) std::int32_t rows[most_positions][most_vectors * lanes];
 };
 
-[[gnu::always_inline]] inline __m128i codes_of(__m512 scaled, const EpilogueTask& e) {
-  const __mmask16 numbers = _mm512_cmp_ps_mask(scaled, scaled, _CMP_ORD_Q);  // NaN becomes the zero point
-  const __m512 low = _mm512_set1_ps(static_cast<float>(e.lowest - e.zero_point));
-  const __m512 high = _mm512_set1_ps(static_cast<float>(e.highest - e.zero_point));
-  const __m512 limited = _mm512_maskz_min_ps(numbers, _mm512_max_ps(scaled, low), high);
-  return _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(limited), _mm512_set1_epi32(e.zero_point)));
-}
-
-[[gnu::always_inline]] inline __m512 residual_of(const QuadTask& task, std::size_t position, std::size_t channel,
-                                                 __mmask16 mask) {
-  const std::uint8_t* codes = task.residual + position * task.residual_position_stride + channel;
-  const __m512i wide = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, codes));
-  const __m512i difference = _mm512_sub_epi32(wide, _mm512_set1_epi32(task.epilogue.residual_zero_point));
-  return _mm512_mul_ps(_mm512_cvtepi32_ps(difference), _mm512_set1_ps(task.epilogue.residual_multiplier));
+const std::uint8_t* residual_codes(const QuadTask& task, std::size_t position, std::size_t channel) {
+  return task.residual + position * task.residual_position_stride + channel;
 }
 
 [[gnu::always_inline]] inline void store_floats(const QuadTask& task, std::size_t position, std::size_t channel,
                                                 __mmask16 mask, __m512 result) {
-  // Both instructions return their second operand where it is NaN, as the reference does.
-  const __m512 raised = _mm512_max_ps(_mm512_set1_ps(task.epilogue.minimum), result);
-  const __m512 bounded = _mm512_min_ps(_mm512_set1_ps(task.epilogue.maximum), raised);
+  const __m512 limited = bounded(result, task.epilogue.minimum, task.epilogue.maximum);
   float* output =
       static_cast<float*>(task.output) + position * task.output_position_stride + channel * task.output_channel_stride;
   if (task.output_channel_stride == 1) {
-    _mm512_mask_storeu_ps(output, mask, bounded);
+    _mm512_mask_storeu_ps(output, mask, limited);
     return;
   }
   alignas(vector_bytes) float row[lanes];
-  _mm512_store_ps(row, bounded);
+  _mm512_store_ps(row, limited);
   for (std::size_t lane = 0; lane < lanes; ++lane)
     if ((mask >> lane) & 1U) output[lane * task.output_channel_stride] = row[lane];
 }
@@ -82,7 +69,8 @@ void finish_tile(const QuadTask& task, const Place& place, std::size_t positions
       const __mmask16 mask = v + 1 == place.vectors ? place.last_vector_mask : __mmask16{0xFFFF};
       const __m512i sums = _mm512_load_si512(accumulators.rows[p] + v * lanes);
       __m512 result = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(task.multipliers + channel));
-      if constexpr (adds) result = _mm512_add_ps(result, residual_of(task, position, channel, mask));
+      if constexpr (adds)
+        result = _mm512_add_ps(result, residual_of(task.epilogue, residual_codes(task, position, channel), mask));
       if constexpr (gives_codes) {
         std::uint8_t* output = static_cast<std::uint8_t*>(task.output) + position * task.output_position_stride;
         _mm_mask_storeu_epi8(output + channel, mask, codes_of(result, task.epilogue));
@@ -140,8 +128,10 @@ template <std::size_t pooled, bool adds, std::size_t positions, std::size_t vect
       for (std::size_t other = 1; other < pooled; ++other) largest = _mm512_max_epi32(largest, sums[p + other][v]);
       __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(largest), multipliers[v]);
       if constexpr (adds)
-        scaled = _mm512_add_ps(scaled, residual_of(task, place.first_result + p, place.first_output + v * lanes,
-                                                   v + 1 == vectors ? place.last_vector_mask : __mmask16{0xFFFF}));
+        scaled = _mm512_add_ps(
+            scaled,
+            residual_of(task.epilogue, residual_codes(task, place.first_result + p, place.first_output + v * lanes),
+                        v + 1 == vectors ? place.last_vector_mask : __mmask16{0xFFFF}));
       rounded[v] = _mm512_cvtps_epi32(scaled);
     }
     _mm512_mask_storeu_epi8(output + p / pooled * task.output_position_stride, mask,
