@@ -9,7 +9,6 @@ namespace podaq::runtime_detail::avx512 {
 namespace {
 
 constexpr std::size_t bytes_per_vector = 64;
-constexpr std::size_t lanes = 16;
 
 // The maximum of one window over up to 64 channels.
 [[gnu::always_inline]] inline __m512i window_maximum(const CodeMaxPoolTask& task, WindowSpan rows, WindowSpan columns,
