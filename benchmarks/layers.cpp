@@ -170,7 +170,8 @@ class LayerRun {
 double macs_of(const Layer& layer) {
   const Graph graph = graph_of(layer, 0.0, 1);
   const double outputs = static_cast<double>(runtime_detail::sample_size(graph.values[graph.outputs[0]].shape));
-  return outputs * static_cast<double>(element_count(graph.tensors.at("weight").shape) / layer.outputs);
+  return outputs * static_cast<double>(element_count(graph.tensors.at("weight").shape)) /
+         static_cast<double>(layer.outputs);
 }
 
 std::string pattern_of(std::int64_t rows) {
@@ -214,6 +215,7 @@ bool counts(const Layer& layer) {
 // Medians of a layer's kernels, dense first.
 std::vector<double> measure(std::vector<std::unique_ptr<LayerRun>>& runs, int rounds) {
   std::vector<Contestant> contestants;
+  contestants.reserve(runs.size());
   for (const auto& run : runs) contestants.push_back({.name = run->kernel(), .run = [&run] { run->run(); }});
   std::vector<double> medians;
   for (const Latency& latency : measure_latency(contestants, {.rounds = rounds, .seconds_per_round = 0.0005}))

@@ -40,6 +40,7 @@ Start start_once(const std::vector<std::string>& command) {
   ::posix_spawn_file_actions_addclose(&actions, pipe_ends[0]);
   std::vector<std::string> texts = command;
   std::vector<char*> arguments;
+  arguments.reserve(texts.size() + 1);
   for (std::string& text : texts) arguments.push_back(text.data());
   arguments.push_back(nullptr);
 
