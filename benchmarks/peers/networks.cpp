@@ -95,7 +95,7 @@ class NetworkBuilder {
   }
 
   std::vector<std::string> weighted(const std::string& name, const Shape& weight, bool biased) {
-    const auto fan_in = static_cast<float>(element_count(weight) / weight[0]);
+    const auto fan_in = static_cast<float>(element_count(weight)) / static_cast<float>(weight[0]);
     return {random_tensor(name + ".weight", weight, 0.0F, std::sqrt(2.0F / fan_in)),
             biased ? random_tensor(name + ".bias", {weight[0]}, 0.0F, 0.1F) : ""};
   }

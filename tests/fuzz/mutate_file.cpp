@@ -135,7 +135,9 @@ void fit_numbers_to_graph(Parts& parts) {
   Bytes masks;
   if (mask_bytes > 0) {
     Part& part = parts[SectionKind::masks];
-    if (part.coder != Coder::raw) part.set_raw(plain_numbers(SectionKind::masks, mask_bytes));
+    // A raw section may have been cut or lengthened before without its declared size.
+    if (part.coder != Coder::raw || part.stored.size() != mask_bytes)
+      part.set_raw(plain_numbers(SectionKind::masks, mask_bytes));
     masks = part.stored;
   }
   auto sizes = format::stream_bytes(table.graph, table.tensors, masks);

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,8 @@ inline std::vector<float> run_model(const Model& model, const std::vector<std::v
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0 && !(a[i] != a[i] && b[i] != b[i])) return false;
+    if (std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]) && !(a[i] != a[i] && b[i] != b[i]))
+      return false;
   return true;
 }
 

@@ -10,7 +10,6 @@ namespace podaq::runtime_detail {
 namespace {
 
 using avx512::panel_positions;
-using avx512::PanelLine;
 using avx512::PlaneColumns;
 
 constexpr std::size_t line = 64;

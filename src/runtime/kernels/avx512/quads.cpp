@@ -205,28 +205,26 @@ void compute_block(const QuadTask& task, Place place, const std::int8_t* weights
   constexpr std::size_t largest = vectors == 4 ? 6 : vectors == 3 ? 8 : 12;
   const std::size_t pooled = task.pool_rows * task.pool_columns;
   std::size_t left = task.rows * task.columns * pooled;
-  const auto take = [&](std::size_t positions) {
-    left -= positions;
-    place.first_result += positions / pooled;
-    place.column += positions / pooled;
+  while (left > 0) {
+    std::size_t taken = 1;
+    if (left >= largest && largest % pooled == 0) {
+      compute_tile<largest, vectors>(task, place, weights);
+      taken = largest;
+    } else if (left >= 4) {
+      compute_tile<4, vectors>(task, place, weights);
+      taken = 4;
+    } else if (left >= 2) {
+      compute_tile<2, vectors>(task, place, weights);
+      taken = 2;
+    } else {
+      compute_tile<1, vectors>(task, place, weights);
+    }
+    left -= taken;
+    place.first_result += taken / pooled;
+    place.column += taken / pooled;
     while (place.column >= task.columns) {
       place.column -= task.columns;
       ++place.row;
-    }
-  };
-  while (left > 0) {
-    if (left >= largest && largest % pooled == 0) {
-      compute_tile<largest, vectors>(task, place, weights);
-      take(largest);
-    } else if (left >= 4) {
-      compute_tile<4, vectors>(task, place, weights);
-      take(4);
-    } else if (left >= 2) {
-      compute_tile<2, vectors>(task, place, weights);
-      take(2);
-    } else {
-      compute_tile<1, vectors>(task, place, weights);
-      take(1);
     }
   }
 }
