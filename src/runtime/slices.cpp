@@ -9,7 +9,8 @@
 namespace podaq::runtime_detail {
 
 std::size_t choose_slice(const Plan& plan, std::size_t max_batch, std::size_t cache_bytes) {
-  const std::size_t budget = plan.weight_bytes > cache_bytes ? cache_bytes : cache_bytes / 4;
+  const bool has_large_weights = plan.weight_bytes > cache_bytes;
+  const std::size_t budget = has_large_weights ? std::max(cache_bytes, plan.weight_bytes / 2) : cache_bytes / 4;
   std::size_t slice = 1;
   while (slice < max_batch && plan_arena(plan, 2 * slice).bytes <= budget) slice *= 2;
   return std::min(slice, max_batch);

@@ -7,8 +7,8 @@
 namespace podaq::runtime_detail {
 
 /// How many samples of a batch run through the network together: as many as keep the values between the nodes in a part
-/// of the second-level cache, a power of two up to `max_batch`. Networks whose weights do not fit in that cache may
-/// fill all of it, since every slice reads the weights again.
+/// of the second-level cache, a power of two up to `max_batch`. Where the weights do not fit in that cache, every slice
+/// reads them again from beyond it: the values may then take all of it, or half as much as the weights.
 /// @param cache_bytes  Size of the second-level cache.
 [[nodiscard]] std::size_t choose_slice(const Plan& plan, std::size_t max_batch, std::size_t cache_bytes);
 
