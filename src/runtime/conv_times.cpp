@@ -94,9 +94,10 @@ ConvTimes conv_times(const Graph& graph, std::size_t index, const Neighbours& ne
   times.zeros = weights.empty() ? 0.0 : zeros / static_cast<double>(weights.size());
   // Arranging the weights takes time at load: only where it could pay.
   const ConvSurroundings around{.adds_residual = adds};
+  const SparseGuess guessed = guess_sparse_conv(g, static_cast<double>(weights.size()) - zeros);
   const auto guess = [&](std::size_t joined_rows) {
     return at_batches_of(around, [&](const ConvSurroundings& at_batch) {
-      return guess_sparse_conv_ns(g, at_batch, weights, joined_rows, cost);
+      return guessed_sparse_conv_ns(g, at_batch, guessed, joined_rows, cost);
     });
   };
   const BatchTimes least = guess(avx512::most_joined_rows);

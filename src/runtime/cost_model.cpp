@@ -153,14 +153,15 @@ double sparse_conv_ns(const SparseConv& conv, const ConvSurroundings& around, co
          panels_of(g) * panel;
 }
 
-double guess_sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& around, std::span<const std::int8_t> weights,
-                            std::size_t joined_rows, const CostCoefficients& cost) {
-  const auto zeros = std::count(weights.begin(), weights.end(), std::int8_t{0});
-  const auto nonzeros = static_cast<double>(static_cast<std::ptrdiff_t>(weights.size()) - zeros);
-  const double products = nonzeros / 4.0;
-  const std::size_t copied = copied_bytes(plan_sparse_input(g, static_cast<std::size_t>(products)).input, g);
-  return fixed_ns(around.batch, cost) + sparse_operands_ns(g, around, copied, cost) +
-         panels_of(g) * (products * (cost.sparse_quad / as_double(joined_rows) + cost.sparse_quad_row) +
+SparseGuess guess_sparse_conv(const ConvGeometry& g, double nonzeros) {
+  const double quads = nonzeros / as_double(avx512::quad_elements);
+  return {.quads = quads, .copied = copied_bytes(plan_sparse_input(g, static_cast<std::size_t>(quads)).input, g)};
+}
+
+double guessed_sparse_conv_ns(const ConvGeometry& g, const ConvSurroundings& around, const SparseGuess& guess,
+                              std::size_t joined_rows, const CostCoefficients& cost) {
+  return fixed_ns(around.batch, cost) + sparse_operands_ns(g, around, guess.copied, cost) +
+         panels_of(g) * (guess.quads * (cost.sparse_quad / as_double(joined_rows) + cost.sparse_quad_row) +
                          cost.sparse_row * as_double(g.output_channels));
 }
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "runtime/cost_coefficients.h"
 #include "runtime/kernels/absorption.h"
@@ -35,11 +34,18 @@ struct ConvSurroundings {
 [[nodiscard]] double sparse_conv_ns(const SparseConv& conv, const ConvSurroundings& around,
                                     const CostCoefficients& cost);
 
-/// A guess of the same before the weights, {outputs, inputs of a group, taps}, are arranged: as if quads were filled
-/// and `joined_rows` channels shared each. With avx512::most_joined_rows it is about the least that it can be.
-[[nodiscard]] double guess_sparse_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around,
-                                          std::span<const std::int8_t> weights, std::size_t joined_rows,
-                                          const CostCoefficients& cost);
+/// What a sparse convolution will do, before its weights are arranged: as if quads were filled.
+struct SparseGuess {
+  double quads = 0.0;      ///< Of one channel each.
+  std::size_t copied = 0;  ///< Bytes.
+};
+[[nodiscard]] SparseGuess guess_sparse_conv(const ConvGeometry& geometry, double nonzeros);
+
+/// The time of such a guess where `joined_rows` channels share each quad. With avx512::most_joined_rows it is about the
+/// least that it can be.
+[[nodiscard]] double guessed_sparse_conv_ns(const ConvGeometry& geometry, const ConvSurroundings& around,
+                                            const SparseGuess& guess, std::size_t joined_rows,
+                                            const CostCoefficients& cost);
 
 /// The windows of a pooling of codes.
 struct PoolSize {

@@ -25,10 +25,6 @@ namespace {
 
 constexpr std::size_t line = 64;
 
-std::size_t planes_bytes(const SparseConv& conv) {
-  return conv.geometry.input_channels * conv.input.plane_columns.size() * conv.input.plane_bytes;
-}
-
 bool accepts(const NodeView& view) {
   constexpr std::size_t largest_offset = std::size_t{1} << 30;
   if (!view.has_codes()) return false;
@@ -71,7 +67,7 @@ Scratch scratch_of(const SparseConv& conv) {
   Scratch scratch{.input = conv.input.lines.size() * line};
   scratch.residual = scratch.input + round_up(input_bytes, line);
   scratch.planes = scratch.residual + round_up(residual_bytes, line);
-  scratch.bytes = scratch.planes + planes_bytes(conv) + over_read_bytes;
+  scratch.bytes = scratch.planes + planes_bytes(conv.input, g) + over_read_bytes;
   return scratch;
 }
 
@@ -81,12 +77,11 @@ std::size_t scratch_bytes(const Packed& packed) {
 
 SparseTask task_of(const SparseConv& conv, const Operands& operands) {
   const SparseProgram& program = conv.program;
-  const std::size_t panels = (conv.geometry.output_positions() + panel_positions - 1) / panel_positions;
   return {.positions = conv.geometry.output_positions(),
           .lines = conv.input.lines.data(),
           .line_count = conv.input.lines.size(),
           .inside = conv.input.inside.empty() ? nullptr : conv.input.inside.data(),
-          .mask_count = conv.input.inside.size() / panels,
+          .mask_count = conv.input.inside.size() / panel_count(conv.geometry),
           .outside = conv.input_zero_point,
           .scratch = as<std::uint8_t>(operands.scratch),
           .runs = program.runs.data(),

@@ -239,9 +239,16 @@ SparseInputPlan plan_sparse_input(const ConvGeometry& g, std::size_t quads) {
   return planner.copy_stretches();
 }
 
+std::size_t panel_count(const ConvGeometry& geometry) {
+  return (geometry.output_positions() + panel_positions - 1) / panel_positions;
+}
+
+std::size_t planes_bytes(const SparseInput& input, const ConvGeometry& geometry) {
+  return geometry.input_channels * input.plane_columns.size() * input.plane_bytes;
+}
+
 std::size_t copied_bytes(const SparseInput& input, const ConvGeometry& geometry) {
-  const std::size_t panels = (geometry.output_positions() + panel_positions - 1) / panel_positions;
-  return geometry.input_channels * input.plane_columns.size() * input.plane_bytes + panels * input.lines.size() * line;
+  return planes_bytes(input, geometry) + panel_count(geometry) * input.lines.size() * line;
 }
 
 }  // namespace podaq::runtime_detail

@@ -32,6 +32,12 @@ struct SparseInputPlan {
 /// @param quads  Of the program, which say how often elements are read.
 [[nodiscard]] SparseInputPlan plan_sparse_input(const ConvGeometry& geometry, std::size_t quads);
 
+/// Panels of a sample's output positions.
+[[nodiscard]] std::size_t panel_count(const ConvGeometry& geometry);
+
+/// The planes that are copied, in bytes.
+[[nodiscard]] std::size_t planes_bytes(const SparseInput& input, const ConvGeometry& geometry);
+
 /// What it copies for a sample in all, in bytes.
 [[nodiscard]] std::size_t copied_bytes(const SparseInput& input, const ConvGeometry& geometry);
 

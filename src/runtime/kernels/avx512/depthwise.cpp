@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/avx512/depthwise_task.h"
+#include "runtime/kernels/vectors512.h"
 
 namespace podaq::runtime_detail::avx512 {
 
@@ -92,8 +93,7 @@ RowQuad find_rows(const DepthwiseTask& task, const Strip& strip, std::size_t qua
 __mmask64 inside_row(const DepthwiseTask& task, std::size_t padded) {
   const auto below = [&](std::size_t column) -> __mmask64 {
     if (column <= padded) return 0;
-    const std::size_t bits = (column - padded) * task.channels;
-    return bits >= depthwise_lanes ? ~__mmask64{0} : (__mmask64{1} << bits) - 1;
+    return first_bytes((column - padded) * task.channels);
   };
   const __mmask64 before_end = below(task.pad_columns + task.input_columns);
   if (task.together == 1) return padded >= task.pad_columns && before_end != 0 ? ~__mmask64{0} : 0;
@@ -309,15 +309,11 @@ Strip first_strip(const DepthwiseTask& task, std::size_t first_channel) {
   return strip;
 }
 
-__mmask64 first_lanes(std::size_t count) {
-  return count >= depthwise_lanes ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
-}
-
 // Sets how many outputs a strip has: `count`, of which each has `channels`.
 void set_count(const DepthwiseTask& task, Strip& strip, std::size_t count, std::size_t channels) {
   strip.vectors = (count + task.together - 1) / task.together;
-  strip.lanes = first_lanes(task.together * channels);
-  strip.last_lanes = first_lanes((count - (strip.vectors - 1) * task.together) * channels);
+  strip.lanes = first_bytes(task.together * channels);
+  strip.last_lanes = first_bytes((count - (strip.vectors - 1) * task.together) * channels);
 }
 
 }  // namespace

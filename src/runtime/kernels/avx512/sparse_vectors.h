@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/kernels/vectors512.h"
+
 // The vector operations of the sparse convolution, for panels of 64 positions and of 32.
 namespace podaq::runtime_detail::avx512 {
 
@@ -15,9 +17,7 @@ struct WideVector {
   static constexpr std::size_t bytes = 64;
   static constexpr std::size_t lanes = 4;  ///< Of 16 bytes, which unpacking and packing keep apart.
 
-  [[gnu::always_inline]] static __mmask64 first(std::size_t count) {
-    return count >= bytes ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
-  }
+  [[gnu::always_inline]] static __mmask64 first(std::size_t count) { return first_bytes(count); }
   // g++ 12 would load the same codes a second time as an operand of each instruction that uses them.
   [[gnu::always_inline]] static Integers load(const std::uint8_t* codes) {
     __m512i loaded;
@@ -77,7 +77,7 @@ struct NarrowVector {
   static constexpr std::size_t lanes = 2;
 
   [[gnu::always_inline]] static __mmask32 first(std::size_t count) {
-    return count >= bytes ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+    return static_cast<__mmask32>(first_bytes(count));
   }
   [[gnu::always_inline]] static Integers load(const std::uint8_t* codes) {
     __m256i loaded;
