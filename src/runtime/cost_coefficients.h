@@ -28,15 +28,15 @@ struct CostCoefficients {
   double gathered_run = 0.0;      ///< and each contiguous part of one.
 
   // avx512_sparse_conv, all per panel of 64 positions
-  double sparse_quad = 2.02;      ///< Loading a quad,
-  double sparse_quad_row = 0.59;  ///< and multiplying it for each row that shares it.
-  double sparse_row = 3.05;       ///< Rounding and storing a row.
+  double sparse_quad = 2.14;      ///< Loading a quad,
+  double sparse_quad_row = 0.56;  ///< and multiplying it for each row that shares it.
+  double sparse_row = 2.40;       ///< Rounding and storing a row.
 
   // Around the convolutions
   double residual = 0.061;         ///< Adding a second operand, per output.
   double border_byte = 0.0078;     ///< Copying an input with its border, channels last,
   double border_row = 4.22;        ///< and each of its rows.
-  double plane_byte = 0.017;       ///< Copying an input into planes or what a panel reads.
+  double plane_byte = 0.018;       ///< Copying an input into planes or what a panel reads.
   double far_byte = 0.026;         ///< Moving a value whose batch exceeds the second-level cache.
   double transpose = 0.0656;       ///< Changing the layout of a value, per code.
   double quantize = 0.232;         ///< Rounding floats to codes, each.

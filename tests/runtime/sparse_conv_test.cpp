@@ -103,6 +103,8 @@ TEST_P(SparseConvProperty, GivesTheReferenceBits) {
                                     std::to_string(dilation) + " density " + std::to_string(density) + " rows " +
                                     std::to_string(rows);
           expect_same(graph_of(layer), draws, where);
+          layer.output_qparams->zero_point = 0;
+          expect_same(graph_of(layer), draws, where + " rectified");
           layer.output_qparams.reset();
           expect_same(graph_of(layer), draws, where + " to floats");
         }

@@ -82,18 +82,20 @@ std::vector<std::uint8_t> planes_of(const ConvGeometry& g, const SparseInput& in
 std::vector<std::uint8_t> panel_codes(const ConvGeometry& g, const SparseInput& input,
                                       const std::vector<std::uint8_t>& planes, std::size_t first) {
   if (input.lines.empty()) return {planes.begin() + static_cast<std::ptrdiff_t>(margin + first), planes.end()};
-  const std::size_t panels = (g.output_positions() + panel_positions - 1) / panel_positions;
+  const std::size_t copied_positions = panel_positions * input.panels_per_copy;
+  const std::size_t copies = (g.output_positions() + copied_positions - 1) / copied_positions;
+  const std::size_t copy = first / copied_positions;
   std::vector<std::uint8_t> copied;
   for (const auto& line : input.lines)
-    for (std::size_t i = 0; i < panel_positions; ++i) {
+    for (std::size_t i = 0; i < input.line_bytes; ++i) {
       const std::uint64_t inside =
-          input.inside.empty() ? ~std::uint64_t{0}
-                               : input.inside[first / panel_positions * (input.inside.size() / panels) + line.mask];
-      const auto source = static_cast<std::ptrdiff_t>(margin + first + i) + line.source;
+          input.inside.empty() ? ~std::uint64_t{0} : input.inside[copy * (input.inside.size() / copies) + line.mask];
+      const auto source = static_cast<std::ptrdiff_t>(margin + copy * copied_positions + i) + line.source;
       const bool is_inside = (inside >> i & 1U) != 0;
       copied.push_back(is_inside ? planes.at(static_cast<std::size_t>(source)) : outside);
     }
-  copied.resize(copied.size() + panel_positions);
+  copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(first % copied_positions));
+  copied.resize(copied.size() + copied_positions);
   return copied;
 }
 

@@ -103,6 +103,20 @@ TEST(SparseProgram, RowsThatReadTheSameElementsAreJoined) {
   for (const auto& run : program.runs) EXPECT_EQ(run.rows, run.quads == 0 ? run.rows : 4U);
 }
 
+TEST(SparseProgram, SumsAreSmallBelow2To23) {
+  constexpr std::int32_t limit = std::int32_t{1} << 23;
+  const auto is_small = [](std::vector<std::int8_t> codes, std::int32_t bias) {
+    const ConvGeometry g{.input_channels = codes.size(), .output_channels = 1};
+    const std::vector<std::int32_t> biases = {bias};
+    const std::vector<float> multipliers = {1.0F};
+    return runtime_detail::has_small_sums({.geometry = g, .codes = codes, .bias = biases, .multipliers = multipliers});
+  };
+  EXPECT_TRUE(is_small({100, -100, 27}, limit - 1 - 127 * 255));
+  EXPECT_FALSE(is_small({100, -100, 27}, limit - 127 * 255));
+  EXPECT_TRUE(is_small({100, -100, 27}, 100 * 255 + 1 - (1 << 30)));
+  EXPECT_FALSE(is_small({100, -100, 27}, 100 * 255 - (1 << 30)));
+}
+
 TEST(SparseProgram, RowsOfOneShapeFollowOneAnother) {
   const SparseProgram program = random_layer(16, 64, 9, 1, 0.1, 1, 1).program();
   std::set<std::pair<std::uint32_t, std::uint32_t>> shapes;

@@ -149,6 +149,7 @@ struct SparseConv {
   std::uint8_t input_zero_point = 0;
   SparseInput input{};
   SparseProgram program{};
+  bool rectifies = false;      ///< See SparseTask.
   IntegerEpilogue epilogue{};  ///< Its multipliers are in the program.
 };
 

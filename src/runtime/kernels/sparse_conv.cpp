@@ -37,6 +37,11 @@ bool accepts(const NodeView& view) {
   return g.input_channels * g.kernel_width * std::max(g.input_positions(), plane) < largest_offset;
 }
 
+// Whether the least code stands for 0 and there is no other limit.
+bool is_rectified(const IntegerEpilogue& e) {
+  return e.gives_codes && !e.adds_codes && e.zero_point == e.lowest && e.highest == 255;
+}
+
 Packed prepare(const NodeView& view) {
   const auto& conv = std::get<Conv>(view.node.op);
   SparseConv packed{.geometry = geometry_of(view.graph, view.node),
@@ -45,8 +50,10 @@ Packed prepare(const NodeView& view) {
   const ConvGeometry& g = packed.geometry;
   const std::vector<std::int8_t> codes = integer_weights(view);
   const std::vector<std::int32_t> bias = folded_bias(view, codes, g.output_channels);
-  packed.program =
-      make_sparse_program({.geometry = g, .codes = codes, .bias = bias, .multipliers = packed.epilogue.multipliers});
+  const SparseWeights weights{.geometry = g, .codes = codes, .bias = bias, .multipliers = packed.epilogue.multipliers};
+  packed.program = make_sparse_program(weights);
+  packed.rectifies = is_rectified(packed.epilogue) && has_small_sums(weights);
+  if (packed.rectifies) rectify(packed.program);
   SparseInputPlan plan = plan_sparse_input(g, quads_of(packed.program));
   place_elements(packed.program, plan.offsets);
   packed.input = std::move(plan.input);
@@ -64,7 +71,7 @@ Scratch scratch_of(const SparseConv& conv) {
   const ConvGeometry& g = conv.geometry;
   const std::size_t input_bytes = conv.input_is_planar ? 0 : g.input_channels * g.input_positions() + over_read_bytes;
   const std::size_t residual_bytes = conv.residual_is_planar ? 0 : g.output_channels * g.output_positions();
-  Scratch scratch{.input = conv.input.lines.size() * line};
+  Scratch scratch{.input = round_up(lines_bytes(conv.input), line)};
   scratch.residual = scratch.input + round_up(input_bytes, line);
   scratch.planes = scratch.residual + round_up(residual_bytes, line);
   scratch.bytes = scratch.planes + planes_bytes(conv.input, g) + over_read_bytes;
@@ -80,8 +87,10 @@ SparseTask task_of(const SparseConv& conv, const Operands& operands) {
   return {.positions = conv.geometry.output_positions(),
           .lines = conv.input.lines.data(),
           .line_count = conv.input.lines.size(),
+          .line_bytes = conv.input.line_bytes,
+          .panels_per_copy = conv.input.panels_per_copy,
           .inside = conv.input.inside.empty() ? nullptr : conv.input.inside.data(),
-          .mask_count = conv.input.inside.size() / panel_count(conv.geometry),
+          .mask_count = conv.input.inside.size() / copy_count(conv.input, conv.geometry),
           .outside = conv.input_zero_point,
           .scratch = as<std::uint8_t>(operands.scratch),
           .runs = program.runs.data(),
@@ -89,6 +98,7 @@ SparseTask task_of(const SparseConv& conv, const Operands& operands) {
           .quads = program.quads.data(),
           .rows = program.rows.data(),
           .output = operands.output,
+          .rectifies = conv.rectifies,
           .epilogue = epilogue_task(conv.epilogue)};
 }
 

@@ -107,10 +107,12 @@ class Planner {
   // Bytes of the cache lines that a panel's elements lie in.
   [[nodiscard]] std::size_t bytes_in_place() const {
     const bool is_aligned = planes_.bytes % line == 0;
-    const std::size_t span = span_of_stretch();
+    const std::size_t span = span_of_stretch(1);
     return g_.input_channels * planes_.per_channel * round_up(is_aligned ? span : span + line - 1, line);
   }
-  [[nodiscard]] std::size_t stretch_lines() const { return round_up(span_of_stretch(), line) / line; }
+  [[nodiscard]] std::size_t stretch_lines(std::size_t panels) const {
+    return round_up(span_of_stretch(panels), line) / line;
+  }
   [[nodiscard]] std::size_t stretches() const { return g_.input_channels * planes_.per_channel; }
 
   SparseInputPlan read_in_place() {
@@ -121,9 +123,11 @@ class Planner {
   }
 
   SparseInputPlan copy_elements() {
+    // Of few positions, elements that lie close together stay in the first cache.
+    while (plan_.input.line_bytes / 2 >= g_.output_positions()) plan_.input.line_bytes /= 2;
     for (std::size_t channel = 0; channel < g_.input_channels; ++channel)
       for (std::size_t tap = 0; tap < g_.taps(); ++tap) {
-        plan_.offsets.push_back(static_cast<std::uint32_t>(plan_.input.lines.size() * line));
+        plan_.offsets.push_back(static_cast<std::uint32_t>(plan_.input.lines.size() * plan_.input.line_bytes));
         plan_.input.lines.push_back(
             {.source = static_cast<std::int32_t>(source(channel, tap)), .mask = static_cast<std::uint32_t>(tap)});
       }
@@ -133,8 +137,9 @@ class Planner {
     return std::move(plan_);
   }
 
-  SparseInputPlan copy_stretches() {
-    const std::size_t lines = stretch_lines();
+  SparseInputPlan copy_stretches(std::size_t panels) {
+    plan_.input.panels_per_copy = panels;
+    const std::size_t lines = stretch_lines(panels);
     for (std::size_t channel = 0; channel < g_.input_channels; ++channel)
       for (std::size_t tap = 0; tap < g_.taps(); ++tap)
         plan_.offsets.push_back(
@@ -154,7 +159,7 @@ class Planner {
   }
 
  private:
-  // What one mask is about: elements at a shift from positions that lie so many behind the panel's.
+  // What one mask is about: elements at a shift from positions that lie so many behind the first panel's.
   struct MaskShift {
     Shift shift{};
     std::size_t positions = 0;
@@ -162,9 +167,9 @@ class Planner {
 
   [[nodiscard]] bool has_planes() const { return !plan_.input.plane_columns.empty(); }
 
-  // From a tap's first element to the last that the panel reads of its plane.
-  [[nodiscard]] std::size_t span_of_stretch() const {
-    const std::size_t positions = std::min(panel_positions, g_.output_positions());
+  // From a tap's first element to the last that the panels read of its plane.
+  [[nodiscard]] std::size_t span_of_stretch(std::size_t panels) const {
+    const std::size_t positions = std::min(panels * panel_positions, g_.output_positions());
     return positions + place(g_.taps() - 1);
   }
 
@@ -205,7 +210,8 @@ class Planner {
 
   void add_masks(const std::vector<MaskShift>& shifts) {
     if (has_planes() || !has_borders(g_)) return;
-    for (std::size_t first = 0; first < g_.output_positions(); first += panel_positions)
+    const std::size_t copied_positions = panel_positions * plan_.input.panels_per_copy;
+    for (std::size_t first = 0; first < g_.output_positions(); first += copied_positions)
       for (const MaskShift& of : shifts) {
         std::uint64_t mask = 0;
         for (std::size_t i = 0; i < line; ++i)
@@ -218,6 +224,17 @@ class Planner {
   Planes planes_;
   SparseInputPlan plan_;
 };
+
+// Stretches of neighbouring panels overlap: as many panels as leave half of the first cache to what is written, each
+// copy serving as many as the next.
+std::size_t panels_per_copy(const ConvGeometry& g, const Planner& planner) {
+  constexpr std::size_t copy_bytes = 24 * 1024;
+  const std::size_t panels = (g.output_positions() + panel_positions - 1) / panel_positions;
+  std::size_t most = 1;
+  while (most < panels && planner.stretches() * planner.stretch_lines(most + 1) * line <= copy_bytes) ++most;
+  const std::size_t copies = (panels + most - 1) / most;
+  return (panels + copies - 1) / copies;
+}
 
 }  // namespace
 
@@ -234,21 +251,26 @@ SparseInputPlan plan_sparse_input(const ConvGeometry& g, std::size_t quads) {
   const bool reads_often = quads >= 4 * elements;
   if (copies_planes || !has_borders(g))
     return reads_often && planner.bytes_in_place() > cache_bytes ? planner.copy_elements() : planner.read_in_place();
-  const std::size_t lines = planner.stretches() * planner.stretch_lines();
+  const std::size_t lines = planner.stretches() * planner.stretch_lines(1);
   if (lines >= elements || (reads_often && lines * line > cache_bytes)) return planner.copy_elements();
-  return planner.copy_stretches();
+  return planner.copy_stretches(panels_per_copy(g, planner));
 }
 
-std::size_t panel_count(const ConvGeometry& geometry) {
-  return (geometry.output_positions() + panel_positions - 1) / panel_positions;
+std::size_t copy_count(const SparseInput& input, const ConvGeometry& geometry) {
+  const std::size_t positions = panel_positions * input.panels_per_copy;
+  return (geometry.output_positions() + positions - 1) / positions;
 }
 
 std::size_t planes_bytes(const SparseInput& input, const ConvGeometry& geometry) {
   return geometry.input_channels * input.plane_columns.size() * input.plane_bytes;
 }
 
+std::size_t lines_bytes(const SparseInput& input) {
+  return input.lines.empty() ? 0 : input.lines.size() * input.line_bytes + line;
+}
+
 std::size_t copied_bytes(const SparseInput& input, const ConvGeometry& geometry) {
-  return planes_bytes(input, geometry) + panel_count(geometry) * input.lines.size() * line;
+  return planes_bytes(input, geometry) + copy_count(input, geometry) * input.lines.size() * line;
 }
 
 }  // namespace podaq::runtime_detail

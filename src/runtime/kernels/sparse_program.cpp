@@ -126,6 +126,27 @@ SparseProgram make_sparse_program(const SparseWeights& weights) {
   return writer.take();
 }
 
+bool has_small_sums(const SparseWeights& weights) {
+  const ConvGeometry& g = weights.geometry;
+  const std::size_t columns = g.channels_per_group() * g.taps();
+  constexpr std::int64_t largest_code = 255;
+  for (std::size_t row = 0; row < g.output_channels; ++row) {
+    std::int64_t lowest = 0, highest = 0;
+    for (const std::int8_t code : weights.codes.subspan(row * columns, columns)) (code < 0 ? lowest : highest) += code;
+    lowest = weights.bias[row] + lowest * largest_code;
+    highest = weights.bias[row] + highest * largest_code;
+    if (lowest <= -(std::int64_t{1} << 30) || highest >= std::int64_t{1} << 23) return false;
+  }
+  return true;
+}
+
+void rectify(SparseProgram& program) {
+  for (avx512::SparseRow& row : program.rows) {
+    row.bias += avx512::bits_of_2_to_23;
+    row.addend = row.multiplier * -8388608.0F;
+  }
+}
+
 std::size_t quads_of(const SparseProgram& program) {
   std::size_t quads = 0;
   for (const avx512::SparseRun& run : program.runs) quads += std::size_t{run.groups} * run.quads;

@@ -29,6 +29,12 @@ struct SparseWeights {
 /// another. Deterministic. The quads hold the elements' numbers, {input channels, taps}, instead of their offsets.
 [[nodiscard]] SparseProgram make_sparse_program(const SparseWeights& weights);
 
+/// Whether sums lie in (-2^30, 2^23) whatever codes they meet.
+[[nodiscard]] bool has_small_sums(const SparseWeights& weights);
+
+/// Makes the rows such as SparseTask::rectifies takes them.
+void rectify(SparseProgram& program);
+
 [[nodiscard]] std::size_t quads_of(const SparseProgram& program);
 
 /// Turns the elements' numbers into offsets.

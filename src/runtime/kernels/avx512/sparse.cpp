@@ -5,45 +5,55 @@ namespace podaq::runtime_detail::avx512 {
 
 namespace {
 
-constexpr std::size_t vectors = 4;  // of accumulators: one panel of one row
-
 // See quads.cpp. One statement for a row: between several, g++ 12 would move accumulators from register to register.
 template <typename Vector>
-[[gnu::always_inline]] inline void dot_quads(typename Vector::Integers (&sums)[vectors],
-                                             const typename Vector::Integers (&codes)[vectors],
+[[gnu::always_inline]] inline void dot_quads(typename Vector::Integers (&sums)[Vector::sum_vectors],
+                                             const typename Vector::Integers (&codes)[Vector::sum_vectors],
                                              typename Vector::Integers weights) {
-  asm("vpdpbusd %8, %4, %0\n\t"
-      "vpdpbusd %8, %5, %1\n\t"
-      "vpdpbusd %8, %6, %2\n\t"
-      "vpdpbusd %8, %7, %3"
-      : "+&v"(sums[0]), "+&v"(sums[1]), "+&v"(sums[2]), "+v"(sums[3])
-      : "v"(codes[0]), "v"(codes[1]), "v"(codes[2]), "v"(codes[3]), "v"(weights));
+  if constexpr (Vector::sum_vectors == 1)
+    asm("vpdpbusd %2, %1, %0" : "+v"(sums[0]) : "v"(codes[0]), "v"(weights));
+  else
+    asm("vpdpbusd %8, %4, %0\n\t"
+        "vpdpbusd %8, %5, %1\n\t"
+        "vpdpbusd %8, %6, %2\n\t"
+        "vpdpbusd %8, %7, %3"
+        : "+&v"(sums[0]), "+&v"(sums[1]), "+&v"(sums[2]), "+v"(sums[3])
+        : "v"(codes[0]), "v"(codes[1]), "v"(codes[2]), "v"(codes[3]), "v"(weights));
 }
 
-// The codes of four elements, position by position. Unpacking leaves the positions of each 16-byte lane in the order
+// The bytes of four vectors, position by position. Unpacking leaves the positions of each 16-byte lane in the order
 // that the packs of the epilogue undo.
 template <typename Vector>
-[[gnu::always_inline]] inline void load_quad(typename Vector::Integers (&quad)[vectors], const std::uint8_t* input,
-                                             const std::uint32_t* offsets) {
+[[gnu::always_inline]] inline void interleave(typename Vector::Integers (&quad)[Vector::sum_vectors],
+                                              typename Vector::Integers a, typename Vector::Integers b,
+                                              typename Vector::Integers c, typename Vector::Integers d) {
+  const auto low_ab = Vector::unpack_low_bytes(a, b);
+  const auto low_cd = Vector::unpack_low_bytes(c, d);
+  quad[0] = Vector::unpack_low_half_words(low_ab, low_cd);
+  if constexpr (Vector::sum_vectors > 1) {
+    const auto high_ab = Vector::unpack_high_bytes(a, b);
+    const auto high_cd = Vector::unpack_high_bytes(c, d);
+    quad[1] = Vector::unpack_high_half_words(low_ab, low_cd);
+    quad[2] = Vector::unpack_low_half_words(high_ab, high_cd);
+    quad[3] = Vector::unpack_high_half_words(high_ab, high_cd);
+  }
+}
+
+template <typename Vector>
+[[gnu::always_inline]] inline void load_quad(typename Vector::Integers (&quad)[Vector::sum_vectors],
+                                             const std::uint8_t* input, const std::uint32_t* offsets) {
   const auto a = Vector::load(input + offsets[0]);
   const auto b = Vector::load(input + offsets[1]);
   const auto c = Vector::load(input + offsets[2]);
   const auto d = Vector::load(input + offsets[3]);
-  const auto low_ab = Vector::unpack_low_bytes(a, b);
-  const auto low_cd = Vector::unpack_low_bytes(c, d);
-  const auto high_ab = Vector::unpack_high_bytes(a, b);
-  const auto high_cd = Vector::unpack_high_bytes(c, d);
-  quad[0] = Vector::unpack_low_half_words(low_ab, low_cd);
-  quad[1] = Vector::unpack_high_half_words(low_ab, low_cd);
-  quad[2] = Vector::unpack_low_half_words(high_ab, high_cd);
-  quad[3] = Vector::unpack_high_half_words(high_ab, high_cd);
+  interleave<Vector>(quad, a, b, c, d);
 }
 
 // Adds one quad's products to the accumulators of `rows` rows.
 template <typename Vector, std::size_t rows>
-[[gnu::always_inline]] inline void add_quad(typename Vector::Integers (&sums)[rows][vectors], const std::uint8_t* input,
-                                            const std::uint32_t* words) {
-  typename Vector::Integers quad[vectors];
+[[gnu::always_inline]] inline void add_quad(typename Vector::Integers (&sums)[rows][Vector::sum_vectors],
+                                            const std::uint8_t* input, const std::uint32_t* words) {
+  typename Vector::Integers quad[Vector::sum_vectors];
   load_quad<Vector>(quad, input, words);
 #pragma GCC unroll 4
   for (std::size_t row = 0; row < rows; ++row)
@@ -64,12 +74,12 @@ struct Panel {
 };
 
 template <typename Vector>
-Panel<Vector> panel_of(const SparseTask& task, std::size_t first) {
+Panel<Vector> panel_of(const SparseTask& task, std::size_t first, const std::uint8_t* input) {
   const EpilogueTask& e = task.epilogue;
   const std::size_t left = task.positions - first;
-  return {.input = task.line_count == 0 ? task.input + first : task.scratch,
+  return {.input = input,
           .positions = task.positions,
-          .count = left < Vector::bytes ? left : Vector::bytes,
+          .count = left < Vector::positions ? left : Vector::positions,
           .output_codes = e.gives_codes ? static_cast<std::uint8_t*>(task.output) + first : nullptr,
           .output_floats = e.gives_codes ? nullptr : static_cast<float*>(task.output) + first,
           .residual = task.residual == nullptr ? nullptr : task.residual + first,
@@ -85,16 +95,12 @@ Panel<Vector> panel_of(const SparseTask& task, std::size_t first) {
 // Adds the second operand's codes, which come in the accumulators' order.
 template <typename Vector>
 [[gnu::always_inline]] inline void add_residual(const Panel<Vector>& panel, std::size_t channel,
-                                                typename Vector::Floats (&scaled)[vectors]) {
+                                                typename Vector::Floats (&scaled)[Vector::sum_vectors]) {
   const auto codes = Vector::load(panel.residual + channel * panel.positions, panel.count);
-  const auto zero = Vector::zero();
-  const auto low = Vector::unpack_low_bytes(codes, zero);
-  const auto high = Vector::unpack_high_bytes(codes, zero);
-  const typename Vector::Integers wide[vectors] = {
-      Vector::unpack_low_half_words(low, zero), Vector::unpack_high_half_words(low, zero),
-      Vector::unpack_low_half_words(high, zero), Vector::unpack_high_half_words(high, zero)};
+  typename Vector::Integers wide[Vector::sum_vectors];
+  interleave<Vector>(wide, codes, Vector::zero(), Vector::zero(), Vector::zero());
 #pragma GCC unroll 4
-  for (std::size_t v = 0; v < vectors; ++v) {
+  for (std::size_t v = 0; v < Vector::sum_vectors; ++v) {
     const auto difference = Vector::to_floats(Vector::subtract_words(wide[v], panel.residual_zero_point));
     scaled[v] = Vector::add(scaled[v], Vector::multiply(difference, panel.residual_multiplier));
   }
@@ -102,18 +108,20 @@ template <typename Vector>
 
 // What an output channel's sums become.
 enum class Ending {
-  relu_codes,  ///< Codes whose least one stands for 0, up to 255: the saturation of packing does the rest.
+  rectified_codes,  ///< See SparseTask::rectifies. The saturation of packing limits them.
   other,
 };
 
 // The numbers stay within 32 bits, so limiting the codes after rounding is the same as limiting before.
 template <typename Vector, Ending ending>
 [[gnu::always_inline]] inline void store_codes(const Panel<Vector>& panel, std::size_t channel,
-                                               const typename Vector::Floats (&scaled)[vectors]) {
-  const auto low = Vector::pack_words(Vector::round(scaled[0]), Vector::round(scaled[1]));
-  const auto high = Vector::pack_words(Vector::round(scaled[2]), Vector::round(scaled[3]));
+                                               const typename Vector::Floats (&scaled)[Vector::sum_vectors]) {
+  constexpr bool is_one = Vector::sum_vectors == 1;
+  const auto low = Vector::pack_words(Vector::round(scaled[0]), Vector::round(scaled[is_one ? 0 : 1]));
+  const auto high =
+      is_one ? low : Vector::pack_words(Vector::round(scaled[is_one ? 0 : 2]), Vector::round(scaled[is_one ? 0 : 3]));
   typename Vector::Integers codes;
-  if constexpr (ending == Ending::relu_codes) {
+  if constexpr (ending == Ending::rectified_codes) {
     codes = Vector::add_codes(Vector::pack_half_words(low, high), panel.lowest);
   } else {
     codes = Vector::pack_half_words(Vector::add_half_words(low, panel.zero_point),
@@ -125,29 +133,42 @@ template <typename Vector, Ending ending>
 
 template <typename Vector>
 [[gnu::always_inline]] inline void store_floats(const Panel<Vector>& panel, std::size_t channel,
-                                                const typename Vector::Floats (&results)[vectors]) {
+                                                const typename Vector::Floats (&results)[Vector::sum_vectors]) {
   constexpr std::size_t lane_floats = 4;
-  alignas(panel_positions) float unordered[Vector::bytes];
+  alignas(panel_positions) float unordered[Vector::sum_vectors * Vector::lanes * lane_floats];
 #pragma GCC unroll 4
-  for (std::size_t v = 0; v < vectors; ++v)
+  for (std::size_t v = 0; v < Vector::sum_vectors; ++v)
     Vector::store(unordered + v * Vector::lanes * lane_floats, Vector::limit(results[v], panel.minimum, panel.maximum));
   float* output = panel.output_floats + channel * panel.positions;
   for (std::size_t first = 0; first < panel.count; first += lane_floats) {
-    const std::size_t lane = first / (vectors * lane_floats);
-    const std::size_t vector = first / lane_floats % vectors;
+    const std::size_t lane = first / (Vector::sum_vectors * lane_floats);
+    const std::size_t vector = first / lane_floats % Vector::sum_vectors;
     const std::size_t count = panel.count - first < lane_floats ? panel.count - first : lane_floats;
     __builtin_memcpy(output + first, unordered + (vector * Vector::lanes + lane) * lane_floats, count * sizeof(float));
   }
 }
 
+// Sums times multiplier, each product rounded once. Rectified ones: as floats, the bits of a sum n of 0 or more are
+// 2^23 + n; multiplied and added to in one rounding, they give n * multiplier. Those of a negative sum are less than
+// 2^23, which gives 0 or less.
+template <typename Vector, Ending ending>
+[[gnu::always_inline]] inline void scale(typename Vector::Floats (&scaled)[Vector::sum_vectors], const SparseRow& row,
+                                         const typename Vector::Integers (&sums)[Vector::sum_vectors]) {
+  const auto multiplier = Vector::floats(row.multiplier);
+#pragma GCC unroll 4
+  for (std::size_t v = 0; v < Vector::sum_vectors; ++v)
+    if constexpr (ending == Ending::rectified_codes)
+      scaled[v] = Vector::multiply_add(Vector::as_floats(sums[v]), multiplier, Vector::floats(row.addend));
+    else
+      scaled[v] = Vector::multiply(Vector::to_floats(sums[v]), multiplier);
+}
+
 template <typename Vector, Ending ending>
 [[gnu::always_inline]] inline void finish_row(const Panel<Vector>& panel, const SparseRow& row,
-                                              const typename Vector::Integers (&sums)[vectors]) {
-  const auto multiplier = Vector::floats(row.multiplier);
-  typename Vector::Floats scaled[vectors];
-#pragma GCC unroll 4
-  for (std::size_t v = 0; v < vectors; ++v) scaled[v] = Vector::multiply(Vector::to_floats(sums[v]), multiplier);
-  if constexpr (ending == Ending::relu_codes) {
+                                              const typename Vector::Integers (&sums)[Vector::sum_vectors]) {
+  typename Vector::Floats scaled[Vector::sum_vectors];
+  scale<Vector, ending>(scaled, row, sums);
+  if constexpr (ending == Ending::rectified_codes) {
     store_codes<Vector, ending>(panel, row.channel, scaled);
     return;
   }
@@ -167,11 +188,11 @@ struct Cursor {
 template <typename Vector, Ending ending, std::size_t rows>
 [[gnu::always_inline]] inline Cursor compute_group(const Panel<Vector>& panel, std::size_t quads, Cursor cursor) {
   constexpr std::size_t quad_words = rows + quad_elements;
-  typename Vector::Integers sums[rows][vectors];
+  typename Vector::Integers sums[rows][Vector::sum_vectors];
 #pragma GCC unroll 4
   for (std::size_t row = 0; row < rows; ++row)
 #pragma GCC unroll 4
-    for (std::size_t v = 0; v < vectors; ++v) sums[row][v] = Vector::words(cursor.rows[row].bias);
+    for (std::size_t v = 0; v < Vector::sum_vectors; ++v) sums[row][v] = Vector::words(cursor.rows[row].bias);
   const std::uint32_t* const end = cursor.quads + quads * quad_words;
   for (const std::uint32_t* quad = cursor.quads; quad != end; quad += quad_words)
     add_quad<Vector>(sums, panel.input, quad);
@@ -208,24 +229,25 @@ void compute_runs(const SparseTask& task, const Panel<Vector>& panel) {
     }
 }
 
+// Where lines are shorter than a vector, the next one overwrites what it has too much.
 void copy_inside_lines(const SparseTask& task, std::size_t first) {
   std::uint8_t* target = task.scratch;
-  for (const PanelLine* line = task.lines; line != task.lines + task.line_count; ++line, target += panel_positions)
-    _mm512_store_si512(target, _mm512_loadu_si512(task.input + first + line->source));
+  for (const PanelLine* line = task.lines; line != task.lines + task.line_count; ++line, target += task.line_bytes)
+    _mm512_storeu_si512(target, _mm512_loadu_si512(task.input + first + line->source));
 }
 
 void copy_masked_lines(const SparseTask& task, std::size_t first, const std::uint64_t* inside) {
   const __m512i border = _mm512_set1_epi8(static_cast<char>(task.outside));
   std::uint8_t* target = task.scratch;
-  for (const PanelLine* line = task.lines; line != task.lines + task.line_count; ++line, target += panel_positions) {
+  for (const PanelLine* line = task.lines; line != task.lines + task.line_count; ++line, target += task.line_bytes) {
     const std::uint8_t* source = task.input + (static_cast<std::ptrdiff_t>(first) + line->source);
-    _mm512_store_si512(target, _mm512_mask_loadu_epi8(border, inside[line->mask], source));
+    _mm512_storeu_si512(target, _mm512_mask_loadu_epi8(border, inside[line->mask], source));
   }
 }
 
 void copy_lines(const SparseTask& task, std::size_t first) {
   if (task.inside == nullptr) return copy_inside_lines(task, first);
-  const std::uint64_t* inside = task.inside + first / panel_positions * task.mask_count;
+  const std::uint64_t* inside = task.inside + first / (panel_positions * task.panels_per_copy) * task.mask_count;
   std::uint64_t everywhere = ~std::uint64_t{0};
   for (std::size_t i = 0; i < task.mask_count; ++i) everywhere &= inside[i];
   if (everywhere == ~std::uint64_t{0}) return copy_inside_lines(task, first);
@@ -233,13 +255,10 @@ void copy_lines(const SparseTask& task, std::size_t first) {
 }
 
 template <typename Vector>
-void compute_panel(const SparseTask& task, std::size_t first) {
-  const EpilogueTask& e = task.epilogue;
-  const bool is_relu = e.gives_codes && e.zero_point == e.lowest && e.highest == 255;
-  if (task.line_count > 0) copy_lines(task, first);
-  const Panel<Vector> panel = panel_of<Vector>(task, first);
-  if (is_relu && task.residual == nullptr)
-    compute_runs<Vector, Ending::relu_codes>(task, panel);
+void compute_panel(const SparseTask& task, std::size_t first, const std::uint8_t* input) {
+  const Panel<Vector> panel = panel_of<Vector>(task, first, input);
+  if (task.rectifies)
+    compute_runs<Vector, Ending::rectified_codes>(task, panel);
   else
     compute_runs<Vector, Ending::other>(task, panel);
 }
@@ -247,11 +266,20 @@ void compute_panel(const SparseTask& task, std::size_t first) {
 }  // namespace
 
 void convolve_sparse(const SparseTask& task) {
-  for (std::size_t first = 0; first < task.positions; first += panel_positions)
-    if (task.positions - first > NarrowVector::bytes)
-      compute_panel<WideVector>(task, first);
+  const bool copies = task.line_count > 0;
+  const std::size_t copied_positions = panel_positions * task.panels_per_copy;
+  for (std::size_t first = 0; first < task.positions; first += panel_positions) {
+    const std::size_t behind_copy = first % copied_positions;
+    if (copies && behind_copy == 0) copy_lines(task, first);
+    const std::uint8_t* input = copies ? task.scratch + behind_copy : task.input + first;
+    const std::size_t left = task.positions - first;
+    if (left > NarrowVector::positions)
+      compute_panel<WideVector>(task, first, input);
+    else if (left > FewVector::positions)
+      compute_panel<NarrowVector>(task, first, input);
     else
-      compute_panel<NarrowVector>(task, first);
+      compute_panel<FewVector>(task, first, input);
+  }
 }
 
 }  // namespace podaq::runtime_detail::avx512

@@ -7,15 +7,16 @@
 
 #include "runtime/kernels/vectors512.h"
 
-// The vector operations of the sparse convolution, for panels of 64 positions and of 32.
+// The vector operations of the sparse convolution, for panels of 64 positions, of 32 and of 4.
 namespace podaq::runtime_detail::avx512 {
 
 /// 64 bytes: 64 codes or 16 sums.
 struct WideVector {
   using Integers = __m512i;
   using Floats = __m512;
-  static constexpr std::size_t bytes = 64;
-  static constexpr std::size_t lanes = 4;  ///< Of 16 bytes, which unpacking and packing keep apart.
+  static constexpr std::size_t positions = 64;
+  static constexpr std::size_t sum_vectors = 4;  ///< That hold the sums of these positions.
+  static constexpr std::size_t lanes = 4;        ///< Of 16 bytes, which unpacking and packing keep apart.
 
   [[gnu::always_inline]] static __mmask64 first(std::size_t count) { return first_bytes(count); }
   // g++ 12 would load the same codes a second time as an operand of each instruction that uses them.
@@ -28,7 +29,7 @@ struct WideVector {
     return _mm512_maskz_loadu_epi8(first(count), codes);
   }
   [[gnu::always_inline]] static void store(std::uint8_t* codes, std::size_t count, Integers stored) {
-    if (count == bytes)
+    if (count == positions)
       _mm512_storeu_si512(codes, stored);
     else
       _mm512_mask_storeu_epi8(codes, first(count), stored);
@@ -60,26 +61,31 @@ struct WideVector {
     return _mm512_min_epu8(_mm512_max_epu8(codes, lowest), highest);
   }
   [[gnu::always_inline]] static Floats to_floats(Integers words) { return _mm512_cvtepi32_ps(words); }
+  [[gnu::always_inline]] static Floats as_floats(Integers words) { return _mm512_castsi512_ps(words); }
   [[gnu::always_inline]] static Integers round(Floats numbers) { return _mm512_cvtps_epi32(numbers); }
   [[gnu::always_inline]] static Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
   [[gnu::always_inline]] static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+  [[gnu::always_inline]] static Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   // Both instructions return their second operand where it is NaN, as the reference does.
   [[gnu::always_inline]] static Floats limit(Floats numbers, Floats minimum, Floats maximum) {
     return _mm512_min_ps(maximum, _mm512_max_ps(minimum, numbers));
   }
 };
 
-/// 32 bytes: 32 codes or 8 sums.
-struct NarrowVector {
+/// 32 bytes: codes of up to 32 positions, or 8 sums. Of 4 positions, only the first 4 codes and sums matter.
+template <std::size_t most_positions>
+struct HalfVector {
   using Integers = __m256i;
   using Floats = __m256;
-  static constexpr std::size_t bytes = 32;
+  static constexpr std::size_t positions = most_positions;
+  static constexpr std::size_t sum_vectors = positions == 4 ? 1 : 4;
   static constexpr std::size_t lanes = 2;
 
   [[gnu::always_inline]] static __mmask32 first(std::size_t count) {
     return static_cast<__mmask32>(first_bytes(count));
   }
   [[gnu::always_inline]] static Integers load(const std::uint8_t* codes) {
+    if constexpr (positions == 4) return _mm256_zextsi128_si256(_mm_loadu_si32(codes));
     __m256i loaded;
     asm("vmovdqu64 %1, %0" : "=v"(loaded) : "m"(*reinterpret_cast<const __m256i_u*>(codes)));
     return loaded;
@@ -117,12 +123,21 @@ struct NarrowVector {
     return _mm256_min_epu8(_mm256_max_epu8(codes, lowest), highest);
   }
   [[gnu::always_inline]] static Floats to_floats(Integers words) { return _mm256_cvtepi32_ps(words); }
+  [[gnu::always_inline]] static Floats as_floats(Integers words) { return _mm256_castsi256_ps(words); }
   [[gnu::always_inline]] static Integers round(Floats numbers) { return _mm256_cvtps_epi32(numbers); }
   [[gnu::always_inline]] static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   [[gnu::always_inline]] static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  // AVX-512 alone promises no 256-bit form.
+  [[gnu::always_inline]] static Floats multiply_add(Floats a, Floats b, Floats c) {
+    return _mm512_castps512_ps256(
+        _mm512_fmadd_ps(_mm512_castps256_ps512(a), _mm512_castps256_ps512(b), _mm512_castps256_ps512(c)));
+  }
   [[gnu::always_inline]] static Floats limit(Floats numbers, Floats minimum, Floats maximum) {
     return _mm256_min_ps(maximum, _mm256_max_ps(minimum, numbers));
   }
 };
+
+using NarrowVector = HalfVector<32>;
+using FewVector = HalfVector<4>;
 
 }  // namespace podaq::runtime_detail::avx512
