@@ -7,6 +7,7 @@
 #include "compress/integer_graph.h"
 #include "podaq/core/error.h"
 #include "podaq/core/version.h"
+#include "podaq/graph/dead_channels.h"
 #include "podaq/graph/passes.h"
 
 namespace podaq {
@@ -84,9 +85,9 @@ Graph Compressor::convert() const {
   Graph graph = fuse(state.model->snapshot());
   graph.metadata["producer"] = fmt::format("podaq {}", version);
   graph.metadata["recipe_sha256"] = recipe_hash(state.recipe);
-  if (!state.quantizer) return graph;
+  if (!state.quantizer) return remove_dead_channels(graph);
   require_observed(*state.model, *state.quantizer);
-  return compress_detail::to_integer_graph(graph, integer_plan(*state.model, *state.quantizer));
+  return remove_dead_channels(compress_detail::to_integer_graph(graph, integer_plan(*state.model, *state.quantizer)));
 }
 
 }  // namespace podaq

@@ -99,7 +99,8 @@ class Compressor {
   [[nodiscard]] bool settled() const;
 
   /// The network as a graph ready to save or run: float for recipes without [quantize], else integer, computing what
-  /// the network computes in eval mode. Its metadata hold "producer" and "recipe_sha256".
+  /// the network computes in eval mode. Channels that cannot matter any more are gone (remove_dead_channels). Its
+  /// metadata hold "producer" and "recipe_sha256".
   ///
   /// Throws Error(invalid_argument) before the stages that prune are over or quantization has begun (recipes with
   /// neither convert at any time), and naming the layer or value where a value was never observed, a layer's
