@@ -66,7 +66,7 @@ void Compressor::State::require_fixed_masks() const {
                           name_of(stage()), done, fixed_from));
 }
 
-Graph Compressor::convert() const {
+Graph Compressor::convert(const ConvertOptions& options) const {
   const State& state = *state_;
   state.require_fixed_masks();
   if (state.quantizer && !state.is_quantizing())
@@ -85,9 +85,11 @@ Graph Compressor::convert() const {
   Graph graph = fuse(state.model->snapshot());
   graph.metadata["producer"] = fmt::format("podaq {}", version);
   graph.metadata["recipe_sha256"] = recipe_hash(state.recipe);
-  if (!state.quantizer) return remove_dead_channels(graph);
-  require_observed(*state.model, *state.quantizer);
-  return remove_dead_channels(compress_detail::to_integer_graph(graph, integer_plan(*state.model, *state.quantizer)));
+  if (state.quantizer) {
+    require_observed(*state.model, *state.quantizer);
+    graph = compress_detail::to_integer_graph(graph, integer_plan(*state.model, *state.quantizer));
+  }
+  return options.remove_dead_channels ? remove_dead_channels(graph) : graph;
 }
 
 }  // namespace podaq

@@ -218,10 +218,12 @@ class Folder {
   void take_layer(Node& node) {
     const std::optional<Layer> layer = layer_of(graph_, node);
     if (!layer) return;
-    if (required_tensor(graph_, node, 0).dtype == DType::s8)
+    if (qparams(node.inputs[0]))
       take_integer_layer(node, *layer);
+    else if (required_tensor(graph_, node, 0).dtype == DType::s8)
+      take_float_layer<std::int8_t>(node, *layer);
     else
-      take_float_layer(node, *layer);
+      take_float_layer<float>(node, *layer);
   }
 
   // Calls visit(output channel, constant of the input channel, its weights) for each pair of channels whose input is
@@ -302,17 +304,18 @@ class Folder {
   }
 
   // Sums begin at +0 and stay as they are when +0 or -0 is added.
+  template <typename Weight>
   void take_float_layer(Node& node, const Layer& layer) {
     if (!is_shared(node))
-      visit_constants<float>(node, layer, [&](std::size_t, float constant, auto weights) {
-        if (is_zero(constant)) std::fill(weights.begin(), weights.end(), 0.0F);
+      visit_constants<Weight>(node, layer, [&](std::size_t, float constant, auto weights) {
+        if (is_zero(constant)) std::fill(weights.begin(), weights.end(), Weight{0});
       });
+    const std::vector<bool> zeros = rows_of_zeros<Weight>(node, layer);
     const Tensor* bias = optional_tensor(graph_, node, 1);
-    const std::vector<bool> zeros = rows_of_zeros<float>(node, layer);
+    const std::vector<float> biases = bias == nullptr ? std::vector<float>(zeros.size()) : numbers_of(*bias);
     for (std::size_t output = 0; output < zeros.size(); ++output)
       if (zeros[output] && !layer.adds_input)
-        constants_[node.output][output] =
-            clamped(0.0F + (bias == nullptr ? 0.0F : elements<float>(*bias)[output]), layer.clamp);
+        constants_[node.output][output] = clamped(0.0F + biases[output], layer.clamp);
   }
 
   Graph& graph_;

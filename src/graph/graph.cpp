@@ -17,6 +17,31 @@ std::string_view name_of(const Op& op) {
   return names[op.index()];
 }
 
+std::vector<float> numbers_of(const Tensor& tensor) {
+  std::vector<float> numbers;
+  switch (tensor.dtype) {
+    case DType::f32: {
+      const auto floats = elements<float>(tensor);
+      return {floats.begin(), floats.end()};
+    }
+    case DType::s8: {
+      const auto codes = elements<std::int8_t>(tensor);
+      const std::size_t per_scale =
+          tensor.scales.empty() ? 1 : std::max<std::size_t>(codes.size() / tensor.scales.size(), 1);
+      for (std::size_t i = 0; i < codes.size(); ++i)
+        numbers.push_back(static_cast<float>(codes[i]) * tensor.scales[i / per_scale]);
+      return numbers;
+    }
+    case DType::i32:
+      for (const std::int32_t element : elements<std::int32_t>(tensor)) numbers.push_back(static_cast<float>(element));
+      return numbers;
+    case DType::u8:
+      for (const std::uint8_t element : elements<std::uint8_t>(tensor)) numbers.push_back(static_cast<float>(element));
+      return numbers;
+  }
+  return numbers;
+}
+
 ValueId add_value(Graph& graph, std::string name, Shape shape, std::optional<QParams> qparams) {
   graph.values.push_back({.name = std::move(name), .shape = std::move(shape), .qparams = qparams});
   return static_cast<ValueId>(graph.values.size() - 1);

@@ -101,9 +101,9 @@ class Fuser {
   }
 
   void fold(Node& node, const BatchNormAffine& affine) {
-    Tensor weight = tensor_at(source_, node.tensors[0]);
+    const Tensor& own_weight = tensor_at(source_, node.tensors[0]);
     const std::size_t channels = affine.scale.size();
-    const std::span<float> weights = elements<float>(weight);
+    std::vector<float> weights = numbers_of(own_weight);
     const std::size_t per_channel = weights.size() / channels;
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const float product = weights[i] * affine.scale[i / per_channel];
@@ -111,13 +111,14 @@ class Fuser {
     }
     std::vector<float> bias = affine.shift;
     if (!node.tensors[1].empty()) {
-      const auto own = elements<float>(tensor_at(source_, node.tensors[1]));
+      const std::vector<float> own = numbers_of(tensor_at(source_, node.tensors[1]));
       for (std::size_t channel = 0; channel < channels; ++channel)
         bias[channel] = own[channel] * affine.scale[channel] + affine.shift[channel];
     }
     const auto channel_count = static_cast<std::int64_t>(channels);
-    node.tensors = {store(node.tensors[0], node.name + ".weight", std::move(weight)),
-                    store(node.tensors[1], node.name + ".bias", make_tensor<float>(DType::f32, {channel_count}, bias))};
+    node.tensors = {
+        store(node.tensors[0], node.name + ".weight", make_tensor<float>(DType::f32, own_weight.shape, weights)),
+        store(node.tensors[1], node.name + ".bias", make_tensor<float>(DType::f32, {channel_count}, bias))};
   }
 
   // Keeps the tensor's name where no other node uses it, so that masks and recipes still find it.

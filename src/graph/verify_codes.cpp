@@ -80,12 +80,16 @@ void check_weighted(const Edges& edges) {
   const Node& node = edges.node;
   const Tensor& weight = required_tensor(edges.graph, node, 0);
   const bool codes = edges.input(0).qparams.has_value();
-  need_dtype(node, "weight", &weight, codes ? DType::s8 : DType::f32);
-  need_dtype(node, "bias", optional_tensor(edges.graph, node, 1), codes ? DType::i32 : DType::f32);
-  if (codes)
+  const Tensor* bias = optional_tensor(edges.graph, node, 1);
+  if (codes) {
+    need_dtype(node, "weight", &weight, DType::s8);
+    need_dtype(node, "bias", bias, DType::i32);
     check_weighted_codes(edges, weight);
-  else
-    need_float(edges);
+    return;
+  }
+  if (weight.dtype != DType::s8) need_dtype(node, "weight", &weight, DType::f32);
+  if (bias != nullptr && bias->dtype != DType::s8) need_dtype(node, "bias", bias, DType::f32);
+  need_float(edges);
 }
 
 // The most elements of whose codes a mean may sum in 32 bits.

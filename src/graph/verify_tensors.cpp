@@ -76,8 +76,8 @@ void check_tensor(const std::string& name, const Tensor& tensor, bool has_data) 
 
 void check_accumulators(const Graph& graph, const Node& node) {
   if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) return;
+  if (!input_of(graph, node, 0).qparams) return;
   const Tensor& weight = required_tensor(graph, node, 0);
-  if (weight.dtype != DType::s8) return;
   const auto codes = elements<std::int8_t>(weight);
   const auto channels = static_cast<std::size_t>(weight.shape[0]);
   const std::size_t per_channel = codes.size() / channels;

@@ -44,20 +44,26 @@ std::shared_ptr<GraphModule> copy_of(const GraphModule& model) {
   return std::dynamic_pointer_cast<GraphModule>(model.clone());
 }
 
-double weight_sparsity(const Graph& graph) {
-  std::int64_t zeros = 0;
+// Calls visit with the weight of each conv and linear layer, tied ones once.
+template <typename Visit>
+void visit_weights(const Graph& graph, const Visit& visit) {
+  std::set<std::string> seen;
+  for (const Node& node : graph.nodes)
+    if ((std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op)) &&
+        seen.insert(node.tensors.at(0)).second)
+      visit(tensor_at(graph, node.tensors[0]));
+}
+
+// How much of the network's conv and linear weights the file no longer holds: as zeros, or with channels.
+double weight_sparsity(const Graph& network, const Graph& file) {
   std::int64_t total = 0;
-  for (const Node& node : graph.nodes) {
-    if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) continue;
-    const Tensor& weight = tensor_at(graph, node.tensors.at(0));
-    const auto count_zeros = [&](auto values) {
-      total += static_cast<std::int64_t>(values.size());
-      zeros += std::count(values.begin(), values.end(), 0);
-    };
-    if (weight.dtype == DType::f32) count_zeros(elements<float>(weight));
-    if (weight.dtype == DType::s8) count_zeros(elements<std::int8_t>(weight));
-  }
-  return total == 0 ? 0.0 : static_cast<double>(zeros) / static_cast<double>(total);
+  visit_weights(network, [&](const Tensor& weight) { total += element_count(weight.shape); });
+  std::int64_t nonzeros = 0;
+  visit_weights(file, [&](const Tensor& weight) {
+    const std::vector<float> numbers = numbers_of(weight);
+    nonzeros += static_cast<std::int64_t>(numbers.size()) - std::count(numbers.begin(), numbers.end(), 0.0F);
+  });
+  return total == 0 ? 0.0 : 1.0 - static_cast<double>(nonzeros) / static_cast<double>(total);
 }
 
 std::vector<std::int32_t> to_vector(const torch::Tensor& classes) {
@@ -137,7 +143,7 @@ void evaluate_candidate(Candidate& candidate, const Task& task, const TaskData& 
   const Evaluation evaluation = evaluate(Model(graph), data.test, threads);
   row.all = evaluation.all;
   if (!evaluation.by_group.empty()) row.high_groups = score_from_group(evaluation, task.high_group);
-  row.sparsity = weight_sparsity(graph);
+  row.sparsity = weight_sparsity(candidate.model->graph(), graph);
   row.file_bytes = bytes.size();
   row.ratio = 4.0 * static_cast<double>(parameters) / static_cast<double>(row.file_bytes);
   row.agreement = agreement(evaluation.predictions, to_vector(predict(*candidate.model, data.test)));

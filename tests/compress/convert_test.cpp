@@ -60,9 +60,12 @@ std::vector<torch::Tensor> random_inputs(const GraphModule& model, std::int64_t 
   return inputs;
 }
 
+// Values as the network has them, to compare one by one.
+constexpr ConvertOptions with_all_channels{.remove_dead_channels = false};
+
 // Converts, and compares with the network in eval mode: end to end, then each node by itself on equal input codes.
 Graph expect_agreement(const std::shared_ptr<GraphModule>& model, const Compressor& compressor) {
-  const Graph graph = compressor.convert();
+  const Graph graph = compressor.convert(with_all_channels);
   const std::vector<torch::Tensor> inputs = random_inputs(*model, 70);
   model->eval();
   const torch::NoGradGuard no_grad;
@@ -241,7 +244,7 @@ TEST(Convert, AgreesAtEveryWidthOfWeightsAndActivations) {
   for (const int activation_bits : {4, 6, 8}) {
     const auto model = small_classifier();
     const Compressor compressor = quantized(model, {.activation_bits = activation_bits});
-    const Graph graph = compressor.convert();
+    const Graph graph = compressor.convert(with_all_channels);
     const auto inputs = random_inputs(*model, 8);
     for (const Value& value : graph.values)
       if (value.qparams) {
@@ -278,6 +281,28 @@ TEST(Convert, SurvivesGammaZeroTinyAndNegativeAndDeadAndOneSidedChannels) {
   EXPECT_TRUE(std::all_of(codes.begin(), codes.begin() + 24, [](std::int8_t code) { return code == 0; })) << "gamma 0";
 }
 
+TEST(Convert, LeavesDeadChannelsOutOfTheFileBitForBit) {
+  for (const bool quantizes : {false, true}) {
+    torch::manual_seed(15);
+    const auto model = small_classifier();
+    const auto kill = [&] {
+      const torch::NoGradGuard no_grad;
+      for (const std::int64_t channel : {1, 3}) {
+        model->tensor("norm1.weight")[channel] = 0.0;
+        model->tensor("conv0.weight")[channel].zero_();
+      }
+    };
+    kill();
+    const Compressor compressor = quantizes ? quantized(model, {}, kill) : Compressor(model, {.epochs = {.dense = 1}});
+    const Graph whole = compressor.convert(with_all_channels);
+    const Graph smaller = compressor.convert();
+    EXPECT_EQ(tensor_at(smaller, "conv1.weight").shape[0], tensor_at(whole, "conv1.weight").shape[0] - 2);
+    EXPECT_LT(encode(smaller).size(), encode(whole).size());
+    const std::vector<torch::Tensor> inputs = random_inputs(*model, 9);
+    EXPECT_TRUE(torch::equal(test::run_graph(smaller, inputs).at(0), test::run_graph(whole, inputs).at(0)));
+  }
+}
+
 TEST(Convert, NamesALayerWhoseAccumulatorCouldOverflow) {
   NetworkBuilder net;
   const ValueId x = net.input("input", {70000});
@@ -307,7 +332,7 @@ TEST(Convert, GivesAFloatGraphWithoutQuantization) {
   Compressor compressor(model, {.epochs = {.prune = 2}, .prune = PruneRecipe{.sparsity = 0.75}});
   compressor.attach(optimizer, {.steps_per_epoch = 5});
   test::run_recipe(*model, optimizer, compressor, 5, [] { return make_batch(16, 2, 16, 4); });
-  const Graph graph = compressor.convert();
+  const Graph graph = compressor.convert(with_all_channels);
   model->eval();
   const torch::Tensor x = torch::randn({9, 2, 16});
   EXPECT_TRUE(torch::allclose(test::run_graph(graph, {x}).at(0), model->forward(x), 1e-4, 1e-5));
@@ -341,7 +366,7 @@ TEST(Convert, KeepsPrunedWeightsAtZeroThroughFoldingConversionAndFile) {
     Compressor compressor(model, recipe);
     compressor.attach(optimizer, {.steps_per_epoch = 5});
     test::run_recipe(*model, optimizer, compressor, 5, [] { return make_batch(16, 2, 16, 4); });
-    const Graph graph = decode(encode(compressor.convert()));
+    const Graph graph = decode(encode(compressor.convert(with_all_channels)));
     for (const std::string layer : {"conv0", "conv1", "classifier"}) {
       const torch::Tensor mask = model->tensor(layer + ".weight") == 0;
       const Tensor& stored = tensor_at(graph, layer + ".weight");
@@ -368,7 +393,7 @@ TEST(Convert, MasksWeightsThatWereWrittenSinceTheLastStep) {
     const torch::NoGradGuard no_grad;
     model->tensor("conv1.weight").fill_(1.0);
   }
-  const Graph graph = compressor.convert();
+  const Graph graph = compressor.convert(with_all_channels);
   EXPECT_EQ(count_zero_codes(tensor_at(graph, "conv1.weight")), 144);
 }
 

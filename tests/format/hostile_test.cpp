@@ -218,11 +218,9 @@ TEST(Hostile, Tensors) {
   expect_refused(file_of({.tensor_copies = 9}), "9 tensors");
   expect_refused(file_of({.tensor_copies = 3}), "", ErrorCode::graph);
   expect_refused(file_of({.weight_shape = {}, .dtype = 2, .scales = 2}), "no channels");
-  // s8 weights under a float input: the numbers fit, the meaning does not.
-  expect_refused(seal({{SectionKind::graph, make_table({.dtype = 2, .scales = 1})},
-                       {SectionKind::codes, Bytes(6)},
-                       {SectionKind::scales, floats(1)}}),
-                 "weight", ErrorCode::graph);
+  // i32 weights under a float input: the numbers fit, the meaning does not.
+  expect_refused(seal({{SectionKind::graph, make_table({.dtype = 3})}, {SectionKind::integers, Bytes(24)}}), "weight",
+                 ErrorCode::graph);
   for (const std::uint8_t bits : {0, 1, 9, 255}) {
     test::SectionBytes sections = {{SectionKind::graph, make_table({.dtype = 2, .bits = bits, .scales = 1})},
                                    {SectionKind::scales, floats(1)}};

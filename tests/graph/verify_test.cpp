@@ -176,10 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
                    g.tensors["linear4.weight"] = make_tensor<float>(DType::f32, {2, 4}, std::vector<float>(8, 1.0F));
                  },
                  "'linear4'"},
-        Breakage{"codes_in_float_conv", false,
-                 [](Graph& g) {
-                   g.tensors["conv0.weight"] = codes({4, 4, 3}, 1, 1);
-                 },
+        Breakage{"integers_in_float_conv", false, [](Graph& g) { g.tensors["conv0.weight"].dtype = DType::i32; },
                  "'conv0'"},
         Breakage{"statistics_dtype", false, [](Graph& g) { g.tensors["batch_norm1.running_mean"].dtype = DType::i32; },
                  "'batch_norm1'"},

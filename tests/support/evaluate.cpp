@@ -22,7 +22,7 @@ struct Context {
   [[nodiscard]] const Shape& output_shape() const { return graph.values[node.output].shape; }
   [[nodiscard]] Numbers tensor(std::size_t index) const {
     if (node.tensors.at(index).empty()) return {};
-    const auto values = elements<float>(graph.tensors.at(node.tensors[index]));
+    const auto values = numbers_of(graph.tensors.at(node.tensors[index]));
     return {values.begin(), values.end()};
   }
 };

@@ -151,4 +151,39 @@ Graph random_float_graph(std::uint64_t seed) {
   return std::move(builder.graph);
 }
 
+Graph with_weight_codes(const Graph& graph, Draws& draws) {
+  Graph result = graph;
+  for (const Node& node : graph.nodes) {
+    if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) continue;
+    if (graph.values[node.inputs[0]].qparams) continue;
+    for (const std::string& name : node.tensors) {
+      if (name.empty() || draws.chance(0.5)) continue;
+      Tensor& tensor = result.tensors.at(name);
+      if (tensor.dtype != DType::f32) continue;  // shared, and done
+      Tensor codes{.dtype = DType::s8, .shape = tensor.shape, .bytes = {}, .scales = {}};
+      codes.bits = static_cast<int>(draws.integer(2, 8));
+      const std::int64_t limit = (1 << (codes.bits - 1)) - 1;
+      const std::int64_t scales = draws.chance(0.5) ? 1 : tensor.shape[0];
+      for (std::int64_t i = 0; i < scales; ++i) codes.scales.push_back(draws.real(0.001F, 0.01F));
+      for (std::int64_t i = 0; i < element_count(tensor.shape); ++i)
+        codes.bytes.push_back(static_cast<std::byte>(draws.integer(-limit, limit)));
+      tensor = std::move(codes);
+    }
+  }
+  return result;
+}
+
+Graph without_weight_codes(const Graph& graph) {
+  Graph result = graph;
+  for (const Node& node : graph.nodes) {
+    if (graph.values[node.inputs[0]].qparams) continue;
+    for (const std::string& name : node.tensors) {
+      if (name.empty() || result.tensors.at(name).dtype != DType::s8) continue;
+      const Tensor& codes = graph.tensors.at(name);
+      result.tensors[name] = make_tensor<float>(DType::f32, codes.shape, numbers_of(codes));
+    }
+  }
+  return result;
+}
+
 }  // namespace podaq::test

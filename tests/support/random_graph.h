@@ -35,4 +35,10 @@ class Draws {
 /// dequantized), and sometimes float ops in between.
 [[nodiscard]] Graph random_integer_graph(std::uint64_t seed);
 
+/// The graph with the weights, and some of the biases, of about half of its float convs and linears as codes.
+[[nodiscard]] Graph with_weight_codes(const Graph& graph, Draws& draws);
+
+/// The same network with every code of `with_weight_codes` as the float that it stands for.
+[[nodiscard]] Graph without_weight_codes(const Graph& graph);
+
 }  // namespace podaq::test

@@ -32,6 +32,13 @@ struct AttachOptions {
   std::int64_t accumulation = 1;     ///< 1 to 10^8: the batches whose gradients one optimizer step takes.
 };
 
+/// What conversion does besides converting.
+struct ConvertOptions {
+  /// Whether channels that cannot change an output go (remove_dead_channels); the outputs are the same either way.
+  /// Without, every value of the network can be compared with the graph's of the same name.
+  bool remove_dead_channels = true;
+};
+
 /// One conv or linear layer as it stands.
 struct LayerReport {
   std::string layer;                  ///< The conv or linear layer.
@@ -99,13 +106,12 @@ class Compressor {
   [[nodiscard]] bool settled() const;
 
   /// The network as a graph ready to save or run: float for recipes without [quantize], else integer, computing what
-  /// the network computes in eval mode. Channels that cannot matter any more are gone (remove_dead_channels). Its
-  /// metadata hold "producer" and "recipe_sha256".
+  /// the network computes in eval mode. Its metadata hold "producer" and "recipe_sha256".
   ///
   /// Throws Error(invalid_argument) before the stages that prune are over or quantization has begun (recipes with
   /// neither convert at any time), and naming the layer or value where a value was never observed, a layer's
   /// accumulator could overflow, numbers are not finite, or a layer trained without its quantizer.
-  [[nodiscard]] Graph convert() const;
+  [[nodiscard]] Graph convert(const ConvertOptions& options = {}) const;
 
   /// Zeros, masks and bits of each layer now, and what observers met so far.
   [[nodiscard]] CompressionReport report() const;

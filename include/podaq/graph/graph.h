@@ -40,7 +40,7 @@ struct Node {
 ///
 /// Float graphs hold no qparams. In integer graphs (made by `convert`) conv, linear, add, mul, means and table
 /// activations whose output has qparams work on codes; a conv or linear with quantized input and unquantized output
-/// gives float numbers (the network's output).
+/// gives float numbers (the network's output). Weights of float layers may be codes too (weight-only quantization).
 struct Graph {
   std::vector<Value> values;                    ///< All that flows.
   std::vector<Node> nodes;                      ///< In execution order.

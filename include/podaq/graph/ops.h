@@ -17,8 +17,9 @@ namespace podaq {
 //
 // Float conv and linear: the accumulator starts at 0; products are added one by one, each product and each sum rounded
 // to float, in index order (input channel of the group, then taps row-major; padded taps are skipped); then the bias,
-// then the added input, then the clamp. On codes the bias holds the rounded bias alone: the correction for the input's
-// zero point is the runtime's business.
+// then the added input, then the clamp. Their weights and biases may be s8 codes with scales: each stands for code *
+// scale, rounded to float. On codes the bias holds the rounded bias alone: the correction for the input's zero point is
+// the runtime's business.
 
 /// y = min(max(x, minimum), maximum). ReLU is Clamp{0, infinity}; NaN stays NaN in float.
 struct Clamp {

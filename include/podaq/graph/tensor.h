@@ -52,8 +52,8 @@ struct Tensor {
   Shape shape;                   ///< All dimensions; tensors have no batch.
   std::vector<std::byte> bytes;  ///< element_count(shape) * size_of(dtype) bytes; empty when the data live elsewhere
                                  ///< (the parameters of a network in training).
-  std::vector<float> scales;     ///< s8 weights: one scale per output channel (dimension 0), or a single one.
-  int bits = 8;                  ///< s8 weights: codes lie in [-(2^(bits-1)-1), 2^(bits-1)-1].
+  std::vector<float> scales;     ///< s8: one scale per output channel (dimension 0), or a single one.
+  int bits = 8;                  ///< s8: codes lie in [-(2^(bits-1)-1), 2^(bits-1)-1].
 
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
@@ -67,6 +67,10 @@ template <typename Element>
 [[nodiscard]] std::span<Element> elements(Tensor& tensor) {
   return {reinterpret_cast<Element*>(tensor.bytes.data()), tensor.bytes.size() / sizeof(Element)};
 }
+
+/// The numbers that a tensor stands for: f32 elements as they are, each s8 code times its scale (one product, rounded
+/// to float), any other element as a float.
+[[nodiscard]] std::vector<float> numbers_of(const Tensor& tensor);
 
 /// A tensor that holds a copy of `values`.
 template <typename Element>

@@ -20,7 +20,8 @@ struct VerifyOptions {
 /// - Tensors: as many as the op documents, of the right dtype and byte count; weight codes within their bits, one valid
 ///   scale or one per output channel.
 /// - Codes: inputs and outputs of the graph are float. An op works on codes or on float, all its values alike; batch
-///   norm, softmax and dropout on float only; a conv or linear that reads codes may give float. Zero points lie within
+///   norm, softmax and dropout on float only; a conv or linear that reads codes may give float. One that reads float
+///   may have weights and a bias of s8 codes. Zero points lie within
 ///   the codes, scales and the product of input and weight scale are valid, multipliers finite. A reshape keeps its
 ///   input's parameters; every other op may change them.
 /// - Accumulators that cannot overflow: sum|w| * 255 + |bias| < 2^31 per channel; means of at most 2^31 / 255 codes.

@@ -17,7 +17,7 @@ struct ComparisonRow {
   std::string strategy;              ///< Its name.
   Score all;                         ///< Over the whole test set.
   std::optional<Score> high_groups;  ///< Over groups >= the task's `high_group`; none where there are no groups.
-  double sparsity = 0;               ///< Zeros among the weights of conv and linear layers in the file.
+  double sparsity = 0;               ///< Share of the network's conv and linear weights that are 0 or gone in the file.
   std::uint64_t file_bytes = 0;      ///< The whole file.
   double ratio = 0;                  ///< 4 * parameters / file_bytes.
   Latency podaq;                     ///< Of the file: batch 1, one thread.

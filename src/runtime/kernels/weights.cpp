@@ -30,11 +30,11 @@ bool are_finite(std::span<const float> weights) {
 }
 
 std::vector<float> float_weights(const NodeView& view) {
-  return copy_of<float>(view.tensor(0), 0);
+  return numbers_of(*view.tensor(0));
 }
 
 std::vector<float> float_bias(const NodeView& view, std::size_t outputs) {
-  return copy_of<float>(view.tensor(1), outputs);
+  return view.tensor(1) == nullptr ? std::vector<float>(outputs) : numbers_of(*view.tensor(1));
 }
 
 std::vector<std::int8_t> integer_weights(const NodeView& view) {

@@ -18,7 +18,7 @@ namespace podaq::runtime_detail {
 /// The weight of a conv or linear as floats, in the graph's order; s8 weights are multiplied by their scales.
 [[nodiscard]] std::vector<float> float_weights(const NodeView& view);
 
-/// The bias of a float conv or linear; zeros where it has none.
+/// The bias of a float conv or linear, likewise; zeros where it has none.
 [[nodiscard]] std::vector<float> float_bias(const NodeView& view, std::size_t outputs);
 
 /// The weight codes of an integer conv or linear, in the graph's order.
