@@ -1,5 +1,7 @@
-// The time of one training step (forward, loss, backward, SGD) through a user's own module and through what capture
-// makes of it, measured in turn so that both see the same machine.
+// The time of one training step (forward, loss, backward, SGD): through a user's own module (libtorch), through what
+// capture makes of it (dense), with pruning at work (prune: 90 %, along the ramp), and with pruned weights and fake
+// quantization (prune_quantize). All are measured in turn, so that they see the same machine; each has parameters of
+// its own. Prints medians, means (pruning does not move masks at every step), and the ratio of each median to `dense`.
 //
 //   training_step [--json FILE] [--rounds N] [--batch N] [--threads N]
 #include <torch/torch.h>
@@ -11,11 +13,15 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "podaq/capture/capture.h"
+#include "podaq/compress/compressor.h"
 
 namespace {
 
@@ -65,13 +71,35 @@ nn::Sequential vgg_2d() {
 
 using Step = std::function<void()>;
 
+// What a batch is.
+struct Batch {
+  torch::Tensor data, target;
+};
+
 template <typename Model>
-Step step_of(Model model, torch::Tensor data, torch::Tensor target) {
+void train_step(Model& model, torch::optim::SGD& optimizer, const Batch& batch) {
+  optimizer.zero_grad();
+  nn::functional::cross_entropy(model->forward(batch.data), batch.target).backward();
+  optimizer.step();
+}
+
+template <typename Model>
+Step step_of(Model model, const Batch& batch) {
   auto optimizer = std::make_shared<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.01));
+  return [=]() mutable { train_step(model, *optimizer, batch); };
+}
+
+constexpr int warm_up_rounds = 3;
+
+// With a compressor whose stages are given in optimizer steps.
+Step compressed_step_of(std::shared_ptr<podaq::GraphModule> model, const Batch& batch, const podaq::Recipe& recipe) {
+  auto optimizer = std::make_shared<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.01));
+  auto compressor = std::make_shared<podaq::Compressor>(model, recipe);
+  compressor->attach(*optimizer, {.steps_per_epoch = 1});
   return [=]() mutable {
-    optimizer->zero_grad();
-    nn::functional::cross_entropy(model->forward(data), target).backward();
-    optimizer->step();
+    train_step(model, *optimizer, batch);
+    compressor->step();
+    compressor->end_epoch();
   };
 }
 
@@ -88,25 +116,38 @@ double median(std::vector<double> values) {
 
 struct Row {
   std::string net, variant;
-  double median_ms = 0;
+  double median_ms = 0, mean_ms = 0;
 };
 
 std::vector<Row> measure(const std::string& name, nn::Sequential net, const torch::Tensor& data, int classes,
                          int rounds) {
-  const torch::Tensor target = torch::randint(classes, {data.size(0)}, torch::kLong);
-  // Both own their parameters, or the second variant would continue the first one's training.
-  auto twin = std::dynamic_pointer_cast<nn::SequentialImpl>(net->clone());
-  auto captured = podaq::capture(twin, data.slice(0, 0, 2));
+  const Batch batch{.data = data, .target = torch::randint(classes, {data.size(0)}, torch::kLong)};
+  const auto captured = [&] {
+    auto model = podaq::capture(std::dynamic_pointer_cast<nn::SequentialImpl>(net->clone()), data.slice(0, 0, 2));
+    model->train();
+    return model;
+  };
   net->train();
-  captured->train();
-  std::map<std::string, Step> steps = {{"libtorch", step_of(net, data, target)},
-                                       {"dense", step_of(captured, data, target)}};
+  const double steps = rounds + warm_up_rounds;
+  podaq::Recipe prune{.epochs = {.prune = steps}, .prune = podaq::PruneRecipe{.sparsity = 0.9}};
+  podaq::Recipe prune_quantize{.epochs = {.prune = 1, .quantize = steps},
+                               .prune = podaq::PruneRecipe{.sparsity = 0.9},
+                               .quantize = podaq::QuantizeRecipe{}};
+  std::vector<std::pair<std::string, Step>> variants = {
+      {"libtorch", step_of(net, batch)},
+      {"dense", step_of(captured(), batch)},
+      {"prune", compressed_step_of(captured(), batch, prune)},
+      {"prune_quantize", compressed_step_of(captured(), batch, prune_quantize)}};
   std::map<std::string, std::vector<double>> times;
-  for (int round = 0; round < rounds + 3; ++round)
-    for (const auto& [variant, step] : steps)
-      if (const double time = milliseconds(step); round >= 3) times[variant].push_back(time);
+  for (int round = 0; round < rounds + warm_up_rounds; ++round)
+    for (const auto& [variant, step] : variants)
+      if (const double time = milliseconds(step); round >= warm_up_rounds) times[variant].push_back(time);
   std::vector<Row> rows;
-  for (const auto& [variant, values] : times) rows.push_back({name, variant, median(values)});
+  for (const auto& [variant, step] : variants) {
+    const std::vector<double>& values = times.at(variant);
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    rows.push_back({name, variant, median(values), sum / static_cast<double>(values.size())});
+  }
   return rows;
 }
 
@@ -115,7 +156,8 @@ void write_json(const std::string& path, const std::vector<Row>& rows) {
   file << "[\n";
   for (std::size_t i = 0; i < rows.size(); ++i)
     file << "  {\"net\": \"" << rows[i].net << "\", \"variant\": \"" << rows[i].variant
-         << "\", \"median_ms\": " << rows[i].median_ms << (i + 1 < rows.size() ? "},\n" : "}\n");
+         << "\", \"median_ms\": " << rows[i].median_ms << ", \"mean_ms\": " << rows[i].mean_ms
+         << (i + 1 < rows.size() ? "},\n" : "}\n");
   file << "]\n";
 }
 
@@ -143,7 +185,11 @@ int main(int argc, char** argv) {
     add(measure("vgg10-1d-" + std::to_string(samples), vgg10(samples), torch::randn({options.batch, 2, samples}), 24,
                 options.rounds));
   add(measure("vgg-2d-28x28", vgg_2d(), torch::randn({options.batch, 1, 28, 28}), 10, options.rounds));
-  for (const Row& row : rows)
-    std::printf("%-16s %-10s %9.3f ms\n", row.net.c_str(), row.variant.c_str(), row.median_ms);
+  double dense_ms = 0;
+  for (const Row& row : rows) {
+    if (row.variant == "libtorch") dense_ms = (&row + 1)->median_ms;
+    std::printf("%-16s %-14s median %9.3f ms  mean %9.3f ms  %5.3f of dense\n", row.net.c_str(), row.variant.c_str(),
+                row.median_ms, row.mean_ms, row.median_ms / dense_ms);
+  }
   if (!options.json.empty()) write_json(options.json, rows);
 }
