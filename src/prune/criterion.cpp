@@ -30,7 +30,8 @@ std::optional<Criterion> default_of(std::string_view name, std::index_sequence<I
 }
 
 torch::Tensor lamp_scores(const torch::Tensor& squares) {
-  const auto [sorted, order] = squares.sort(/*stable=*/true);
+  constexpr std::optional<bool> is_stable = true;
+  const auto [sorted, order] = squares.sort(is_stable);
   const torch::Tensor no_smaller = sorted.nan_to_num(0.0, 0.0).flip(0).cumsum(0).flip(0);
   const torch::Tensor scores = torch::where(sorted == 0, torch::zeros_like(sorted), sorted / no_smaller);
   return torch::empty_like(squares).scatter_(0, order, scores);

@@ -163,7 +163,8 @@ torch::Tensor spared_weights(const NOfMPattern& pattern, const torch::Tensor& sc
       torch::constant_pad_nd(scores.reshape({outputs, inputs, -1}), {0, 0, 0, row_groups * pattern.m - inputs},
                              std::numeric_limits<double>::infinity())
           .reshape({outputs, row_groups, pattern.m, -1});
-  const torch::Tensor order = std::get<1>(in_groups.sort(/*stable=*/true, /*dim=*/2));
+  constexpr std::optional<bool> is_stable = true;
+  const torch::Tensor order = std::get<1>(in_groups.sort(is_stable, /*dim=*/2));
   const torch::Tensor places =
       torch::arange(pattern.m, order.options()).reshape({1, 1, pattern.m, 1}).expand_as(order).contiguous();
   const torch::Tensor ranks = torch::empty_like(order).scatter_(2, order, places);

@@ -97,26 +97,29 @@ void Pruner::gather(const GraphModule& model, std::int64_t step) {
 }
 
 void Pruner::update(const GraphModule& model, torch::optim::Optimizer& optimizer, std::int64_t step) {
-  if (step > state_.updated_step && !is_settled(state_.updated_step)) move_masks(model, optimizer, step);
-  apply_masks(model, state_.masks);
+  const bool is_due = step > state_.updated_step && !is_settled(state_.updated_step);
+  // The optimizer has moved pruned weights. A threshold looks at that, everything else must not.
+  if (!is_due || !has_threshold(options_)) apply_masks(model, state_.masks);
+  if (is_due && move_masks(model, optimizer, step)) apply_masks(model, state_.masks);
 }
 
-void Pruner::move_masks(const GraphModule& model, torch::optim::Optimizer& optimizer, std::int64_t step) {
+bool Pruner::move_masks(const GraphModule& model, torch::optim::Optimizer& optimizer, std::int64_t step) {
   const SparsitySchedule& schedule = options_.schedule;
   const std::int64_t last = state_.updated_step;
+  bool has_changed = false;
   if (options_.rewind_step && last < *options_.rewind_step && step >= *options_.rewind_step)
     state_.snapshot = take_snapshot(model);
   if (step >= schedule.begin) {
-    for (std::size_t group = 0; group < groups_.size(); ++group) prune_group(model, group, step);
-    if (options_.regrowth) {
-      const auto moves = [&](std::int64_t at) { return (at - schedule.begin) / options_.regrowth->every; };
-      const bool is_due = moves(step) > moves(std::max(last, schedule.begin));
-      if (is_due && step < schedule.end)
-        regrow(model, optimizer, regrow_fraction_at(*options_.regrowth, schedule, step));
+    for (std::size_t group = 0; group < groups_.size(); ++group)
+      has_changed = prune_group(model, group, step) || has_changed;
+    if (options_.regrowth && regrow_is_due(last, step)) {
+      regrow(model, optimizer, regrow_fraction_at(*options_.regrowth, schedule, step));
+      has_changed = true;
     }
     if (options_.rewind_step && rounds_at(schedule, step) > rounds_at(schedule, last)) {
       rewind(model, state_.snapshot);
       optimizer.state().clear();
+      has_changed = true;
     }
   }
   if (is_settled(step)) {
@@ -124,13 +127,20 @@ void Pruner::move_masks(const GraphModule& model, torch::optim::Optimizer& optim
     state_.snapshot.clear();
   }
   state_.updated_step = step;
+  return has_changed;
 }
 
-void Pruner::prune_group(const GraphModule& model, std::size_t index, std::int64_t step) {
+bool Pruner::regrow_is_due(std::int64_t last, std::int64_t step) const {
+  const SparsitySchedule& schedule = options_.schedule;
+  const auto moves = [&](std::int64_t at) { return (at - schedule.begin) / options_.regrowth->every; };
+  return step < schedule.end && moves(step) > moves(std::max(last, schedule.begin));
+}
+
+bool Pruner::prune_group(const GraphModule& model, std::size_t index, std::int64_t step) {
   const PruneGroup& group = groups_[index];
   if (has_threshold(options_)) {
     mask_below_threshold(model, group, step);
-    return;
+    return true;
   }
   SparsitySchedule schedule = options_.schedule;
   schedule.final_sparsity = group.sparsity;
@@ -138,7 +148,7 @@ void Pruner::prune_group(const GraphModule& model, std::size_t index, std::int64
   const UnitCounts counts = count_units(model, group, options_.pattern);
   const std::int64_t zeros =
       std::min(zeros_at(sparsity_at(schedule, step), counts.units, counts.layers), counts.prunable);
-  if (zeros == pruned_counts_[index]) return;
+  if (zeros == pruned_counts_[index]) return false;
 
   std::vector<torch::Tensor> rows;
   for (const WeightedLayer& layer : group.layers) {
@@ -156,6 +166,7 @@ void Pruner::prune_group(const GraphModule& model, std::size_t index, std::int64
         mask_of_units(options_.pattern, chosen[i], model.tensor(layer.weight).sizes(), layer.groups);
   }
   pruned_counts_[index] = zeros;
+  return true;
 }
 
 void Pruner::mask_below_threshold(const GraphModule& model, const PruneGroup& group, std::int64_t step) {
@@ -183,7 +194,10 @@ void Pruner::regrow(const GraphModule& model, torch::optim::Optimizer& optimizer
       const torch::Tensor steepness = sum_units(options_.pattern, weight.grad().detach().abs(), layer.groups);
       const torch::Tensor units = regrown_units(pruned_units(layer), scores_of(model, layer), steepness, fraction);
       torch::Tensor moved = mask_of_units(options_.pattern, units, weight.sizes(), layer.groups);
-      clear_momentum(optimizer, weight, mask->second.logical_and(moved.logical_not()));
+      const torch::Tensor returned = mask->second.logical_and(moved.logical_not());
+      clear_momentum(optimizer, weight, returned);
+      if (const auto gathered = state_.gathered.find(layer.weight); gathered != state_.gathered.end())
+        gathered->second.masked_fill_(returned.to(weight.device()), 0.0);  // it moved while it was masked
       mask->second = std::move(moved);
     }
   if (has_masks && !has_gradient)

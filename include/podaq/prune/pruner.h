@@ -75,8 +75,10 @@ class Pruner {
   void set_state(PrunerState state);
 
  private:
-  void move_masks(const GraphModule& model, torch::optim::Optimizer& optimizer, std::int64_t step);
-  void prune_group(const GraphModule& model, std::size_t group, std::int64_t step);
+  // Each says whether masks or weights may have changed.
+  bool move_masks(const GraphModule& model, torch::optim::Optimizer& optimizer, std::int64_t step);
+  bool prune_group(const GraphModule& model, std::size_t group, std::int64_t step);
+  [[nodiscard]] bool regrow_is_due(std::int64_t last, std::int64_t step) const;
   void mask_below_threshold(const GraphModule& model, const PruneGroup& group, std::int64_t step);
   void regrow(const GraphModule& model, torch::optim::Optimizer& optimizer, double fraction);
   [[nodiscard]] torch::Tensor pruned_units(const WeightedLayer& layer) const;
