@@ -14,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "compress/checkpoint_tensors.h"
 #include "compress/compressor_state.h"
+#include "compress/pruner_checkpoint.h"
 #include "podaq/core/atomic_file.h"
 #include "podaq/core/error.h"
 #include "podaq/core/file.h"
@@ -25,45 +27,13 @@
 namespace podaq {
 namespace {
 
+using namespace compress_detail;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 constexpr std::string_view format_name = "podaq checkpoint";
-constexpr std::int64_t checkpoint_version = 1;
+constexpr std::int64_t checkpoint_version = 2;
 constexpr std::uint64_t largest_checkpoint = std::uint64_t{1} << 40;
-
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& problem) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("checkpoint '{}': {}", path.string(), problem));
-}
-
-// Archives keep dots for themselves, so tensors are numbered and their names stand beside them.
-using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
-
-void write_tensors(OutputArchive& archive, const std::string& key, const NamedTensors& tensors) {
-  OutputArchive group(archive.compilation_unit());
-  group.write("count", c10::IValue(static_cast<std::int64_t>(tensors.size())));
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    group.write(fmt::format("name{}", i), c10::IValue(tensors[i].first));
-    group.write(fmt::format("tensor{}", i), tensors[i].second, /*is_buffer=*/true);
-  }
-  archive.write(key, group);
-}
-
-NamedTensors read_tensors(InputArchive& archive, const std::string& key) {
-  InputArchive group;
-  archive.read(key, group);
-  c10::IValue count;
-  group.read("count", count);
-  NamedTensors tensors;
-  for (std::int64_t i = 0; i < count.toInt(); ++i) {
-    c10::IValue name;
-    torch::Tensor tensor;
-    group.read(fmt::format("name{}", i), name);
-    group.read(fmt::format("tensor{}", i), tensor, /*is_buffer=*/true);
-    tensors.emplace_back(name.toStringRef(), tensor);
-  }
-  return tensors;
-}
 
 NamedTensors own_tensors(const GraphModule& model) {
   NamedTensors tensors;
@@ -96,12 +66,6 @@ torch::Tensor random_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
   return generator.get_state();
-}
-
-std::int64_t read_integer(InputArchive& archive, const std::string& key) {
-  c10::IValue value;
-  archive.read(key, value);
-  return value.toInt();
 }
 
 std::string read_string(InputArchive& archive, const std::string& key) {
@@ -143,42 +107,13 @@ InputArchive open_archive(const std::filesystem::path& path) {
               fmt::format("checkpoint '{}': this is no checkpoint of podaq, or a damaged one", path.string()));
 }
 
-bool fits(const torch::Tensor& saved, const torch::Tensor& own) {
-  return saved.defined() && saved.sizes() == own.sizes() && saved.scalar_type() == own.scalar_type();
-}
-
-void require_fitting(const std::filesystem::path& path, const GraphModule& model, const NamedTensors& saved) {
-  const NamedTensors own = own_tensors(model);
-  if (saved.size() != own.size())
-    refuse(path, fmt::format("holds {} tensors, the network has {}", saved.size(), own.size()));
-  for (std::size_t i = 0; i < own.size(); ++i)
-    if (saved[i].first != own[i].first || !fits(saved[i].second, own[i].second))
-      refuse(path, fmt::format("tensor '{}' does not fit the network's '{}'", saved[i].first, own[i].first));
-}
-
 void require_fitting_gradients(const std::filesystem::path& path, const GraphModule& model, const NamedTensors& saved) {
   const auto parameters = model.named_parameters();
   for (const auto& [name, gradient] : saved) {
     const torch::Tensor* parameter = parameters.find(name);
     if (parameter == nullptr || !fits(gradient, *parameter))
-      refuse(path, fmt::format("the gradient of '{}' fits no parameter of the network", name));
+      refuse_checkpoint(path, fmt::format("the gradient of '{}' fits no parameter of the network", name));
   }
-}
-
-Masks masks_of(const std::filesystem::path& path, const GraphModule& model, std::span<const PruneGroup> groups,
-               const NamedTensors& saved) {
-  std::map<std::string, torch::Tensor> weights;
-  for (const PruneGroup& group : groups)
-    for (const WeightedLayer& layer : group.layers) weights.emplace(layer.weight, model.tensor(layer.weight));
-  Masks masks;
-  for (const auto& [name, mask] : saved) {
-    const auto weight = weights.find(name);
-    if (weight == weights.end()) refuse(path, fmt::format("masks '{}', which the recipe does not prune", name));
-    if (mask.scalar_type() != torch::kBool || mask.sizes() != weight->second.sizes())
-      refuse(path, fmt::format("the mask of '{}' does not fit it", name));
-    masks.emplace(name, mask);
-  }
-  return masks;
 }
 
 // Whether `range_tensor` may have written it.
@@ -198,12 +133,13 @@ std::map<std::string, ObservedRange> ranges_of(const std::filesystem::path& path
                                                const NamedTensors& saved) {
   std::map<std::string, ObservedRange> ranges;
   for (const auto& [name, tensor] : saved) {
-    if (!own.contains(name)) refuse(path, fmt::format("holds a range of '{}', which is not observed here", name));
-    if (!is_range(tensor)) refuse(path, fmt::format("the range of '{}' is none", name));
+    if (!own.contains(name))
+      refuse_checkpoint(path, fmt::format("holds a range of '{}', which is not observed here", name));
+    if (!is_range(tensor)) refuse_checkpoint(path, fmt::format("the range of '{}' is none", name));
     ranges.emplace(name, range_of(tensor));
   }
   if (ranges.size() != own.size())
-    refuse(path, fmt::format("holds {} ranges, {} values are observed here", ranges.size(), own.size()));
+    refuse_checkpoint(path, fmt::format("holds {} ranges, {} values are observed here", ranges.size(), own.size()));
   return ranges;
 }
 
@@ -219,7 +155,7 @@ void require_fitting_sampler(const std::filesystem::path& path, InputArchive& sa
   try {
     stand_in.load(saved);
   } catch (const Error& error) {
-    refuse(path, error.what());
+    refuse_checkpoint(path, error.what());
   }
 }
 
@@ -230,7 +166,7 @@ torch::Tensor read_random_state(const std::filesystem::path& path, InputArchive&
     at::Generator stand_in = at::detail::createCPUGenerator();
     stand_in.set_state(state);
   } catch (const c10::Error& error) {
-    refuse(path, fmt::format("the random state is none of LibTorch's: {}", error.what_without_backtrace()));
+    refuse_checkpoint(path, fmt::format("the random state is none of LibTorch's: {}", error.what_without_backtrace()));
   }
   return state;
 }
@@ -249,10 +185,10 @@ void load_optimizer(const std::filesystem::path& path, InputArchive& saved, torc
     optimizer.load(saved);
   } catch (const c10::Error& error) {
     put_back();
-    refuse(path, fmt::format("the optimizer's parameter groups differ: {}", error.what_without_backtrace()));
+    refuse_checkpoint(path, fmt::format("the optimizer's parameter groups differ: {}", error.what_without_backtrace()));
   } catch (const std::exception& error) {
     put_back();
-    refuse(path, fmt::format("the optimizer's state is damaged: {}", error.what()));
+    refuse_checkpoint(path, fmt::format("the optimizer's state is damaged: {}", error.what()));
   }
 }
 
@@ -271,7 +207,8 @@ void set_gradients(const GraphModule& model, const NamedTensors& saved) {
 struct Contents {
   NamedTensors tensors;
   NamedTensors gradients;
-  Masks masks;
+  PrunerState pruner;
+  bool rounded_zeros_folded = false;
   std::map<std::string, ObservedRange> ranges;
   bool batch_norms_frozen = false;
   std::int64_t epoch = 0;
@@ -287,9 +224,6 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   const State& state = *state_;
   if (!state.is_attached()) throw Error(ErrorCode::invalid_argument, "save_checkpoint: call attach first");
 
-  NamedTensors masks;
-  if (state.pruner)
-    for (const auto& [name, mask] : state.pruner->masks()) masks.emplace_back(name, mask);
   NamedTensors ranges;
   if (state.quantizer)
     for (const auto& [name, range] : state.quantizer->ranges()) ranges.emplace_back(name, range_tensor(range));
@@ -304,7 +238,8 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   archive.write("batch_norms_frozen", c10::IValue(state.model->batch_norms_frozen()));
   write_tensors(archive, "tensors", own_tensors(*state.model));
   write_tensors(archive, "gradients", gradients(*state.model));
-  write_tensors(archive, "masks", masks);
+  write_pruner_state(archive, state.pruner ? state.pruner->state() : PrunerState());
+  archive.write("rounded_zeros_folded", c10::IValue(state.rounded_zeros_folded));
   write_tensors(archive, "ranges", ranges);
   archive.write("random", random_state(), /*is_buffer=*/true);
 
@@ -333,22 +268,25 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
   // Everything that can be refused is, before anything changes.
   Contents contents = read_or_refuse(path, [&] {
     if (const std::int64_t version = read_integer(archive, "version"); version != checkpoint_version)
-      refuse(path, fmt::format("is of version {}, this podaq reads version {}", version, checkpoint_version));
-    if (read_string(archive, "recipe") != recipe_hash(state.recipe)) refuse(path, "was written under another recipe");
+      refuse_checkpoint(path,
+                        fmt::format("is of version {}, this podaq reads version {}", version, checkpoint_version));
+    if (read_string(archive, "recipe") != recipe_hash(state.recipe))
+      refuse_checkpoint(path, "was written under another recipe");
     if (const std::int64_t steps = read_integer(archive, "steps_per_epoch"); steps != state.steps_per_epoch)
-      refuse(path,
-             fmt::format("was written with {} optimizer steps an epoch, attach said {}", steps, state.steps_per_epoch));
+      refuse_checkpoint(path, fmt::format("was written with {} optimizer steps an epoch, attach said {}", steps,
+                                          state.steps_per_epoch));
     if (read_string(archive, "optimizer_kind") != typeid(*state.optimizer).name())
-      refuse(path, "was written with another kind of optimizer");
+      refuse_checkpoint(path, "was written with another kind of optimizer");
     if (read_flag(archive, "has_sampler") != (state.sampler != nullptr))
-      refuse(path, state.sampler != nullptr ? "holds no sampler, but attach was given one"
-                                            : "holds a sampler: give attach one too");
+      refuse_checkpoint(path, state.sampler != nullptr ? "holds no sampler, but attach was given one"
+                                                       : "holds a sampler: give attach one too");
     Contents read;
     read.tensors = read_tensors(archive, "tensors");
-    require_fitting(path, *state.model, read.tensors);
+    require_fitting(path, own_tensors(*state.model), read.tensors);
     read.gradients = read_tensors(archive, "gradients");
     require_fitting_gradients(path, *state.model, read.gradients);
-    read.masks = masks_of(path, *state.model, state.groups, read_tensors(archive, "masks"));
+    read.pruner = read_pruner_state(path, *state.model, state.groups, archive);
+    read.rounded_zeros_folded = read_flag(archive, "rounded_zeros_folded");
     read.ranges = ranges_of(path, state.quantizer ? state.quantizer->ranges() : decltype(read.ranges)(),
                             read_tensors(archive, "ranges"));
     read.batch_norms_frozen = read_flag(archive, "batch_norms_frozen");
@@ -356,8 +294,12 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     read.steps_in_epoch = read_integer(archive, "steps_in_epoch");
     if (read.epoch < 0 || read.epoch > epochs() || read.steps_in_epoch < 0 ||
         read.steps_in_epoch > state.steps_per_epoch)
-      refuse(path, fmt::format("stands at step {} of epoch {}; the recipe has {} epochs of {} steps",
-                               read.steps_in_epoch, read.epoch, epochs(), state.steps_per_epoch));
+      refuse_checkpoint(path, fmt::format("stands at step {} of epoch {}; the recipe has {} epochs of {} steps",
+                                          read.steps_in_epoch, read.epoch, epochs(), state.steps_per_epoch));
+    const std::int64_t position = read.epoch * state.steps_per_epoch + read.steps_in_epoch;
+    if (read.pruner.updated_step < -1 || read.pruner.updated_step > position)
+      refuse_checkpoint(
+          path, fmt::format("moved masks for step {}, but stands at step {}", read.pruner.updated_step, position));
     read.random = read_random_state(path, archive);
     archive.read("optimizer", read.optimizer);
     if (state.sampler != nullptr) {
@@ -371,7 +313,8 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
   if (state.sampler != nullptr) state.sampler->load(contents.sampler);
   copy_into(*state.model, contents.tensors);
   set_gradients(*state.model, contents.gradients);
-  if (state.pruner) state.pruner->set_masks(std::move(contents.masks));
+  if (state.pruner) state.pruner->set_state(std::move(contents.pruner));
+  state.rounded_zeros_folded = contents.rounded_zeros_folded;
   if (state.quantizer) {
     state.quantizer->disable(*state.model);
     state.quantizer->freeze_observers(false);

@@ -85,12 +85,6 @@ NetworkQuantizer make_quantizer(const GraphModule& model, const Recipe& recipe) 
 
 }  // namespace
 
-std::string_view name_of(Stage stage) {
-  constexpr std::array<std::string_view, 6> names = {
-      "dense", "prune", "recover", "quantize", "freeze_batch_norm", "freeze_observers"};
-  return names[static_cast<std::size_t>(stage)];
-}
-
 Stage Compressor::State::stage() const {
   for (const Stage stage : all_stages)
     if (position() < ends[static_cast<std::size_t>(stage)]) return stage;
@@ -106,11 +100,25 @@ bool Compressor::State::has_reached(Stage stage) const {
 }
 
 void Compressor::State::follow_position() {
-  if (pruner) pruner->update(*model, position());
+  if (pruner) pruner->update(*model, *optimizer, position());
   if (is_quantizing()) quantizer->enable(*model);
   if (recipe.epochs.freeze_batch_norm > 0 && has_reached(Stage::freeze_batch_norm)) model->freeze_batch_norms();
   if (quantizer && recipe.epochs.freeze_observers > 0 && has_reached(Stage::freeze_observers))
     quantizer->freeze_observers();
+  if (const auto fold = fold_position(); fold && position() >= *fold && !rounded_zeros_folded) {
+    fold_rounded_zeros();
+    rounded_zeros_folded = true;
+  }
+}
+
+std::optional<std::int64_t> Compressor::State::fold_position() const {
+  if (!recipe.prune || !recipe.prune->fold_rounded_zeros) return std::nullopt;
+  return ends[static_cast<std::size_t>(*recipe.prune->fold_rounded_zeros)];
+}
+
+bool Compressor::State::masks_are_fixed() const {
+  if (!recipe.prune) return true;
+  return pruner && pruner->is_settled(position()) && (!fold_position() || rounded_zeros_folded);
 }
 
 Compressor::Compressor(std::shared_ptr<GraphModule> model, Recipe recipe) : state_(std::make_unique<State>()) {
@@ -137,17 +145,17 @@ void Compressor::attach(torch::optim::Optimizer& optimizer, const AttachOptions&
                             steps_per_epoch, state_->steps_per_epoch));
   const StageEnds ends = stage_ends(state_->recipe.epochs, steps_per_epoch);
   require_working_stages(state_->recipe, ends, steps_per_epoch);
+  std::optional<PrunerOptions> pruning;
+  if (state_->recipe.prune) pruning = compress_detail::plan_schedule(state_->recipe, ends[0], ends[1], steps_per_epoch);
   state_->optimizer = &optimizer;
   state_->sampler = nullptr;
   state_->steps_per_epoch = steps_per_epoch;
   state_->ends = ends;
-  if (state_->recipe.prune) {
+  // In mid-training the schedule is the same as before, and the pruner has a past.
+  if (pruning && (!state_->pruner || state_->position() == 0)) {
     Masks masks = state_->pruner ? state_->pruner->masks() : Masks();
-    state_->pruner.emplace(state_->groups, SparsitySchedule{.kind = state_->recipe.prune->schedule,
-                                                            .initial_sparsity = state_->recipe.prune->initial_sparsity,
-                                                            .begin = ends[0],
-                                                            .end = ends[1]});
-    state_->pruner->set_masks(std::move(masks));
+    state_->pruner.emplace(*state_->model, state_->groups, *pruning);
+    state_->pruner->set_state({.masks = std::move(masks)});
   }
   state_->follow_position();
 }
@@ -171,6 +179,7 @@ void Compressor::step() {
                             state.steps_per_epoch, state.epoch));
   if (state.is_quantizing()) state.idle_quantizers = state.quantizer->take_idle();
   ++state.steps_in_epoch;
+  if (state.pruner) state.pruner->gather(*state.model, state.position());
   state.follow_position();
 }
 
@@ -199,7 +208,7 @@ bool Compressor::settled() const {
   if (!state.is_attached()) return false;
   const std::int64_t last = state.ends.back();
   if (state.position() >= last) return true;
-  if (state.pruner && !state.pruner->is_settled(state.position())) return false;
+  if (!state.masks_are_fixed()) return false;
   return !state.quantizer || (state.recipe.epochs.freeze_observers > 0 && state.has_reached(Stage::freeze_observers));
 }
 

@@ -32,6 +32,7 @@ struct Compressor::State {
   std::int64_t epoch = 0;
   std::int64_t steps_in_epoch = 0;
   std::vector<std::string> idle_quantizers;  // found at the last step
+  bool rounded_zeros_folded = false;
 
   [[nodiscard]] std::int64_t position() const { return epoch * steps_per_epoch + steps_in_epoch; }
   [[nodiscard]] Stage stage() const;
@@ -42,8 +43,22 @@ struct Compressor::State {
   /// Brings network, masks and quantizers to what the position asks for.
   void follow_position();
 
-  /// Throws Error(invalid_argument) while the recipe's pruning is not finished.
+  /// When weights that round to zero join the masks; none where the recipe leaves them free.
+  [[nodiscard]] std::optional<std::int64_t> fold_position() const;
+  void fold_rounded_zeros();
+
+  /// Whether the recipe changes no mask any more.
+  [[nodiscard]] bool masks_are_fixed() const;
+  /// Throws Error(invalid_argument) while it does.
   void require_fixed_masks() const;
+
+  /// The weights that quantization rounds to zero, by name: bool of each weight's shape, true where it is not 0 but has
+  /// code 0 in each step that uses it. Empty where the network does not quantize or could not be converted now.
+  [[nodiscard]] Masks rounded_zeros() const;
+
+  /// The network on codes, as it stands. Throws Error(invalid_argument) naming the layer or value where a value was
+  /// never observed, numbers are not finite or an accumulator could overflow.
+  [[nodiscard]] Graph integer_graph() const;
 };
 
 }  // namespace podaq

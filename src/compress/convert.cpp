@@ -48,11 +48,19 @@ compress_detail::IntegerPlan integer_plan(const GraphModule& model, const Networ
   return plan;
 }
 
+double epochs_until_end(const StageLengths& epochs, Stage stage) {
+  double sum = epochs.dense + epochs.prune + epochs.recover + epochs.quantize;
+  if (stage >= Stage::freeze_batch_norm) sum += epochs.freeze_batch_norm;
+  if (stage >= Stage::freeze_observers) sum += epochs.freeze_observers;
+  return sum;
+}
+
 }  // namespace
 
 void Compressor::State::require_fixed_masks() const {
-  if (!recipe.prune || (pruner && pruner->is_settled(position()))) return;
-  const double fixed_from = recipe.epochs.dense + recipe.epochs.prune;
+  if (masks_are_fixed()) return;
+  double fixed_from = recipe.epochs.dense + recipe.epochs.prune;
+  if (recipe.prune->fold_rounded_zeros) fixed_from = epochs_until_end(recipe.epochs, *recipe.prune->fold_rounded_zeros);
   if (!is_attached())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("convert: the recipe prunes, but training has not begun; call attach and train: masks are "
@@ -64,6 +72,11 @@ void Compressor::State::require_fixed_masks() const {
               fmt::format("convert: training is in stage '{}', at epoch {:.6g}; masks are fixed from epoch {:.6g} on: "
                           "train until then, or use a recipe without [prune]",
                           name_of(stage()), done, fixed_from));
+}
+
+Graph Compressor::State::integer_graph() const {
+  require_observed(*model, *quantizer);
+  return compress_detail::to_integer_graph(fuse(model->snapshot()), integer_plan(*model, *quantizer));
 }
 
 Graph Compressor::convert(const ConvertOptions& options) const {
@@ -82,13 +95,9 @@ Graph Compressor::convert(const ConvertOptions& options) const {
   // Weights may have been written since the last step, for instance by restoring an earlier copy.
   if (state.pruner) apply_masks(*state.model, state.pruner->masks());
 
-  Graph graph = fuse(state.model->snapshot());
+  Graph graph = state.quantizer ? state.integer_graph() : fuse(state.model->snapshot());
   graph.metadata["producer"] = fmt::format("podaq {}", version);
   graph.metadata["recipe_sha256"] = recipe_hash(state.recipe);
-  if (state.quantizer) {
-    require_observed(*state.model, *state.quantizer);
-    graph = compress_detail::to_integer_graph(graph, integer_plan(*state.model, *state.quantizer));
-  }
   return options.remove_dead_channels ? remove_dead_channels(graph) : graph;
 }
 

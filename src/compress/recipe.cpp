@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
+#include <variant>
 
+#include "compress/prune_words.h"
 #include "compress/refuse_recipe.h"
 #include "podaq/core/sha256.h"
 
@@ -56,13 +59,101 @@ void check_stages(const Checker& checker, const Recipe& recipe) {
 }
 
 // 1 is let through here: only with the network at hand can the nearest reachable sparsity be named.
-void check_prune(const Checker& checker, const PruneRecipe& prune) {
-  checker.require_range(prune.sparsity, 0, 1, "prune.sparsity");
-  checker.require_range(prune.initial_sparsity, 0, prune.sparsity, "prune.initial_sparsity");
+void check_sparsity(const Checker& checker, double sparsity, const Pattern& pattern, const std::string& field) {
+  checker.require_range(sparsity, 0, 1, field);
+  const auto* n_of_m = std::get_if<NOfMPattern>(&pattern);
+  if (n_of_m == nullptr || sparsity == 0) return;
+  const double reachable = compress_detail::sparsity_of(*n_of_m);
+  checker.require(std::abs(sparsity - reachable) < 1e-6, field,
+                  fmt::format("is {}, but the pattern {} prunes the share {}; give that, or leave it out", sparsity,
+                              name_of(pattern), reachable));
+}
+
+void check_criterion(const Checker& checker, const Recipe& recipe) {
+  const PruneRecipe& prune = *recipe.prune;
+  const std::string problem = problem_with(prune.criterion, prune.pattern);
+  checker.require(problem.empty(), "prune.criterion", problem);
+  if (gathers(prune.criterion)) {
+    const std::string needs_gradients =
+        fmt::format("goes not with the criterion {}, which must see gradients of the prune stage before it prunes",
+                    name_of(prune.criterion));
+    checker.require(prune.schedule != ScheduleKind::constant, "prune.schedule",
+                    "is constant, which " + needs_gradients + "; use one_shot or a ramp");
+    checker.require(prune.initial_sparsity == 0, "prune.initial_sparsity", needs_gradients);
+    checker.require(recipe.epochs.prune > 0, "epochs.prune", "is 0, which " + needs_gradients);
+  }
+  if (!std::holds_alternative<DeviationThreshold>(prune.criterion)) return;
+  const std::string no_target = "goes not with the criterion threshold, which has no target; leave it out";
+  checker.require(prune.sparsity == 0, "prune.sparsity", no_target);
+  checker.require(prune.by_layer.empty(), "prune.by_layer", no_target);
+  checker.require(prune.distribution == Distribution::uniform, "prune.distribution", no_target);
+  checker.require(!prune.regrowth, "prune.regrowth", "goes not with the criterion threshold; leave it out");
+  checker.require(prune.schedule != ScheduleKind::exponential && prune.schedule != ScheduleKind::iterative,
+                  "prune.schedule",
+                  "goes not with the criterion threshold; use constant, one_shot, linear or cubic, which ramp alpha");
+}
+
+void check_pattern(const Checker& checker, const PruneRecipe& prune) {
+  const std::string problem = problem_with(prune.pattern);
+  checker.require(problem.empty(), "prune.pattern", problem);
+  if (!std::holds_alternative<NOfMPattern>(prune.pattern)) return;
+  checker.require(
+      prune.distribution == Distribution::uniform, "prune.distribution",
+      fmt::format("must be uniform under the pattern {}, which fixes each layer's share", name_of(prune.pattern)));
+  checker.require(!prune.regrowth, "prune.regrowth",
+                  fmt::format("goes not with the pattern {}; leave it out", name_of(prune.pattern)));
+}
+
+void check_prune_schedule(const Checker& checker, const Recipe& recipe) {
+  const PruneRecipe& prune = *recipe.prune;
+  checker.require_range(static_cast<double>(prune.update_every), 1, 1e8, "prune.update_every");
+  const bool is_iterative = prune.schedule == ScheduleKind::iterative;
+  checker.require(is_iterative || !prune.rounds, "prune.rounds", "is for the schedule iterative alone; leave it out");
+  checker.require(!is_iterative || prune.rounds, "prune.schedule", "is iterative, which needs prune.rounds");
+  if (prune.rounds) checker.require_range(static_cast<double>(*prune.rounds), 1, 1000, "prune.rounds");
+  if (prune.rewind_epoch) {
+    checker.require(is_iterative, "prune.rewind_epoch", "is for the schedule iterative alone; leave it out");
+    const StageLengths& epochs = recipe.epochs;
+    const double first_round = epochs.dense + epochs.prune / static_cast<double>(*prune.rounds);
+    checker.require(
+        *prune.rewind_epoch >= 0 && *prune.rewind_epoch < first_round, "prune.rewind_epoch",
+        fmt::format("is {}, must lie in [0, {}), before the first round ends", *prune.rewind_epoch, first_round));
+    checker.require(total_epochs(recipe) > epochs.dense + epochs.prune, "prune.rewind_epoch",
+                    "rewinds at the end of the prune stage too, so a stage must follow: give epochs.recover a length");
+  }
+  if (prune.regrowth) {
+    const std::string problem = problem_with(*prune.regrowth);
+    checker.require(problem.empty(), "prune.regrowth", problem);
+    checker.require(recipe.epochs.prune > 0, "prune.regrowth",
+                    "moves masks in the prune stage, but epochs.prune is 0; give it a length");
+  }
+}
+
+void check_folding(const Checker& checker, const Recipe& recipe) {
+  if (!recipe.prune->fold_rounded_zeros) return;
+  const Stage stage = *recipe.prune->fold_rounded_zeros;
+  checker.require(stage >= Stage::quantize, "prune.fold_rounded_zeros",
+                  fmt::format("is {}, must be a stage that quantizes", name_of(stage)));
+  checker.require(recipe.quantize.has_value(), "prune.fold_rounded_zeros", "is set, but there is no [quantize]");
+  const std::array<double, 3> lengths = {recipe.epochs.quantize, recipe.epochs.freeze_batch_norm,
+                                         recipe.epochs.freeze_observers};
+  const std::size_t index = static_cast<std::size_t>(stage) - static_cast<std::size_t>(Stage::quantize);
+  checker.require(lengths.at(index) > 0, "prune.fold_rounded_zeros",
+                  fmt::format("is {0}, but epochs.{0} is 0", name_of(stage)));
+}
+
+void check_prune(const Checker& checker, const Recipe& recipe) {
+  const PruneRecipe& prune = *recipe.prune;
+  check_pattern(checker, prune);
+  check_sparsity(checker, prune.sparsity, prune.pattern, "prune.sparsity");
+  checker.require_range(prune.initial_sparsity, 0, compress_detail::target_sparsity(prune), "prune.initial_sparsity");
+  check_criterion(checker, recipe);
+  check_prune_schedule(checker, recipe);
+  check_folding(checker, recipe);
   checker.require_globs(prune.layers, "prune.layers");
   for (const LayerSparsity& exception : prune.by_layer) {
     checker.require(!exception.layers.empty(), "prune.by_layer", "holds an empty name");
-    checker.require_range(exception.sparsity, 0, 1, fmt::format("prune.by_layer.\"{}\"", exception.layers));
+    check_sparsity(checker, exception.sparsity, prune.pattern, fmt::format("prune.by_layer.\"{}\"", exception.layers));
   }
 }
 
@@ -108,10 +199,22 @@ std::string toml_of(const StageLengths& epochs) {
 }
 
 std::string toml_of(const PruneRecipe& prune) {
-  std::string text =
-      fmt::format("\n[prune]\nsparsity = {}\ninitial_sparsity = {}\nschedule = \"{}\"\nscope = \"{}\"\nlayers = {}\n",
-                  prune.sparsity, prune.initial_sparsity, prune.schedule == ScheduleKind::cubic ? "cubic" : "one_shot",
-                  prune.scope == PruneScope::layer ? "layer" : "global", list_of(prune.layers));
+  std::string text = fmt::format(
+      "\n[prune]\nsparsity = {}\ninitial_sparsity = {}\ncriterion = {}\npattern = \"{}\"\ndistribution = \"{}\"\n"
+      "schedule = \"{}\"\nupdate_every = {}\nlayers = {}\n",
+      prune.sparsity, prune.initial_sparsity, quoted(compress_detail::criterion_word(prune.criterion)),
+      name_of(prune.pattern), compress_detail::word_of(prune.distribution), compress_detail::word_of(prune.schedule),
+      prune.update_every, list_of(prune.layers));
+  if (const auto* threshold = std::get_if<DeviationThreshold>(&prune.criterion))
+    text += fmt::format("alpha = {}\n", threshold->alpha);
+  if (const auto* random = std::get_if<RandomScore>(&prune.criterion)) text += fmt::format("seed = {}\n", random->seed);
+  if (prune.rounds) text += fmt::format("rounds = {}\n", *prune.rounds);
+  if (prune.rewind_epoch) text += fmt::format("rewind_epoch = {}\n", *prune.rewind_epoch);
+  if (prune.regrowth)
+    text +=
+        fmt::format("regrowth = {{ every = {}, fraction = {} }}\n", prune.regrowth->every, prune.regrowth->fraction);
+  if (prune.fold_rounded_zeros)
+    text += fmt::format("fold_rounded_zeros = \"{}\"\n", name_of(*prune.fold_rounded_zeros));
   if (!prune.by_layer.empty()) text += "\n[prune.by_layer]\n";
   for (const LayerSparsity& exception : prune.by_layer)
     text += fmt::format("{} = {}\n", quoted(exception.layers), exception.sparsity);
@@ -132,6 +235,12 @@ std::string toml_of(const QuantizeRecipe& quantize) {
 
 }  // namespace
 
+std::string_view name_of(Stage stage) {
+  constexpr std::array<std::string_view, 6> names = {
+      "dense", "prune", "recover", "quantize", "freeze_batch_norm", "freeze_observers"};
+  return names[static_cast<std::size_t>(stage)];
+}
+
 double total_epochs(const Recipe& recipe) {
   const StageLengths& epochs = recipe.epochs;
   return epochs.dense + epochs.prune + epochs.recover + epochs.quantize + epochs.freeze_batch_norm +
@@ -146,7 +255,7 @@ std::int64_t whole_epochs(const Recipe& recipe) {
 
 void validate(const Recipe& recipe) {
   const Checker checker(recipe);
-  if (recipe.prune) check_prune(checker, *recipe.prune);
+  if (recipe.prune) check_prune(checker, recipe);
   if (recipe.quantize) check_quantize(checker, *recipe.quantize);
   check_stages(checker, recipe);
 }

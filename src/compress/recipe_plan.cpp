@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <span>
 #include <variant>
 
+#include "compress/prune_words.h"
 #include "compress/refuse_recipe.h"
 #include "podaq/core/glob.h"
 
@@ -56,22 +58,73 @@ void require_prunable(const GraphModule& model, const Recipe& recipe, const std:
                   names_of(matched)));
 }
 
+std::string unit_of(const Pattern& pattern) {
+  if (std::holds_alternative<BlockPattern>(pattern)) return fmt::format("{} blocks", name_of(pattern));
+  return std::holds_alternative<ChannelPattern>(pattern) ? "channels" : "weights";
+}
+
+// How many units a layer has, and how many of them may go.
+struct Units {
+  std::int64_t all = 0;
+  std::int64_t prunable = 0;
+};
+
+Units units_of(const GraphModule& model, const Pattern& pattern, std::span<const WeightedLayer> layers) {
+  Units units;
+  for (const WeightedLayer& layer : layers) {
+    const torch::Tensor weight = model.tensor(layer.weight);
+    units.all += count_units(pattern, weight.sizes(), layer.groups);
+    units.prunable += count_prunable_units(pattern, weight.sizes(), layer.groups);
+  }
+  return units;
+}
+
 void require_reachable(const GraphModule& model, const Recipe& recipe, const std::string& field,
                        std::span<const WeightedLayer> layers, double sparsity) {
   if (sparsity < 1.0) return;
-  std::int64_t weights = 0;
-  std::int64_t kept = 0;
+  const Pattern& pattern = recipe.prune->pattern;
+  const Units units = units_of(model, pattern, layers);
+  if (units.all == 0) refuse_recipe(recipe, field, fmt::format("is {}, must be less than 1", sparsity));
+  refuse_recipe(recipe, field,
+                fmt::format("is {}, which would leave layers without any weight; the nearest reachable sparsity is {} "
+                            "({} of {} {})",
+                            sparsity, static_cast<double>(units.prunable) / static_cast<double>(units.all),
+                            units.prunable, units.all, unit_of(pattern)));
+}
+
+// Each layer's share of the zeros where layers do not compete.
+std::vector<double> layer_sparsities(const GraphModule& model, const PruneRecipe& prune,
+                                     std::span<const WeightedLayer> layers) {
+  std::vector<double> sparsities;
+  std::vector<LayerExtent> extents;
   for (const WeightedLayer& layer : layers) {
-    weights += model.tensor(layer.weight).numel();
-    kept += model.tensor(layer.weight).numel() > 0 ? 1 : 0;
+    const Units units = units_of(model, prune.pattern, std::span(&layer, 1));
+    const bool is_fixed = std::holds_alternative<NOfMPattern>(prune.pattern) && units.all > 0;
+    sparsities.push_back(is_fixed ? static_cast<double>(units.prunable) / static_cast<double>(units.all)
+                                  : prune.sparsity);
+    extents.push_back({.units = units.all, .shape = model.tensor(layer.weight).sizes().vec()});
   }
-  if (weights == 0) refuse_recipe(recipe, field, fmt::format("is {}, must be less than 1", sparsity));
-  refuse_recipe(
-      recipe, field,
-      fmt::format("is {}, which would leave layers without any weight; the nearest reachable sparsity is {} ({} of "
-                  "{} weights)",
-                  sparsity, static_cast<double>(weights - kept) / static_cast<double>(weights), weights - kept,
-                  weights));
+  if (prune.distribution != Distribution::erk) return sparsities;
+  const std::vector<std::int64_t> zeros = erk_zeros(extents, prune.sparsity);
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    sparsities[i] = extents[i].units == 0 ? 0 : static_cast<double>(zeros[i]) / static_cast<double>(extents[i].units);
+  return sparsities;
+}
+
+void require_scorable(const GraphModule& model, const Recipe& recipe, std::span<const PruneGroup> groups) {
+  const PruneRecipe& prune = *recipe.prune;
+  const bool has_threshold = std::holds_alternative<DeviationThreshold>(prune.criterion);
+  for (const PruneGroup& group : groups) {
+    if (group.sparsity == 0 && !has_threshold) continue;
+    for (const WeightedLayer& layer : group.layers) {
+      const std::string problem = problem_with(prune.criterion, model, layer);
+      if (!problem.empty()) refuse_recipe(recipe, "prune.criterion", problem);
+      if (prune.regrowth && !model.tensor(layer.weight).requires_grad())
+        refuse_recipe(
+            recipe, "prune.regrowth",
+            fmt::format("needs gradients, but the weight of layer '{}' needs none; leave the layer out", layer.name));
+    }
+  }
 }
 
 }  // namespace
@@ -79,19 +132,20 @@ void require_reachable(const GraphModule& model, const Recipe& recipe, const std
 std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& recipe) {
   const PruneRecipe& prune = recipe.prune.value();
   const std::vector<WeightedLayer> layers = weighted_layers(model.graph());
-  const auto require_glob = [&](const std::string& field, const std::string& glob, double sparsity) {
-    if (sparsity > 0)
+  const auto require_glob = [&](const std::string& field, const std::string& glob, bool is_pruned) {
+    if (is_pruned)
       require_prunable(model, recipe, field, glob, layers);
     else  // asks for no zeros, so that none are missing
       require_match(recipe, field, glob, layers);
   };
-  for (const std::string& glob : prune.layers) require_glob("prune.layers", glob, prune.sparsity);
+  const bool prunes = target_sparsity(prune) > 0 || std::holds_alternative<DeviationThreshold>(prune.criterion);
+  for (const std::string& glob : prune.layers) require_glob("prune.layers", glob, prunes);
   for (const LayerSparsity& exception : prune.by_layer)
-    require_glob("prune.by_layer", exception.layers, exception.sparsity);
-  if (prune.sparsity > 0 && prune.layers.empty() && prune.by_layer.empty())
+    require_glob("prune.by_layer", exception.layers, exception.sparsity > 0);
+  if (prunes && prune.layers.empty() && prune.by_layer.empty())
     refuse_recipe(recipe, "prune.layers",
                   fmt::format("is empty, so that no layer gets prune.sparsity {}; name layers (\"*\" for all) of: {}",
-                              prune.sparsity, names_of(layers)));
+                              target_sparsity(prune), names_of(layers)));
 
   PruneGroup pool{.layers = {}, .sparsity = prune.sparsity};
   std::vector<PruneGroup> groups;
@@ -102,7 +156,10 @@ std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& rec
     if (exception != prune.by_layer.rend()) {
       require_reachable(model, recipe, fmt::format("prune.by_layer.\"{}\"", exception->layers), std::span(&layer, 1),
                         exception->sparsity);
-      groups.push_back({.layers = {layer}, .sparsity = exception->sparsity});
+      const bool is_fixed = std::holds_alternative<NOfMPattern>(prune.pattern) && exception->sparsity > 0;
+      groups.push_back(
+          {.layers = {layer},
+           .sparsity = is_fixed ? layer_sparsities(model, prune, std::span(&layer, 1))[0] : exception->sparsity});
     } else if (std::any_of(prune.layers.begin(), prune.layers.end(),
                            [&](const std::string& glob) { return may_prune(model, glob, layer); })) {
       pool.layers.push_back(layer);
@@ -110,12 +167,51 @@ std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& rec
   }
   require_reachable(model, recipe, "prune.sparsity", pool.layers, prune.sparsity);
 
-  if (prune.scope == PruneScope::global) {
+  if (prune.distribution == Distribution::global) {
     if (!pool.layers.empty()) groups.push_back(pool);
   } else {
-    for (const WeightedLayer& layer : pool.layers) groups.push_back({.layers = {layer}, .sparsity = prune.sparsity});
+    const std::vector<double> sparsities = layer_sparsities(model, prune, pool.layers);
+    for (std::size_t i = 0; i < pool.layers.size(); ++i)
+      groups.push_back({.layers = {pool.layers[i]}, .sparsity = sparsities[i]});
   }
+  const auto is_whole = [](const PruneGroup& group) { return group.sparsity == 0; };
+  if (std::holds_alternative<NOfMPattern>(prune.pattern) && std::ranges::all_of(groups, is_whole))
+    refuse_recipe(recipe, "prune.pattern",
+                  fmt::format("is {}, which prunes no weight of the chosen layers: none has more inputs per group; "
+                              "choose others or another pattern",
+                              name_of(prune.pattern)));
+  require_scorable(model, recipe, groups);
   return groups;
+}
+
+PrunerOptions plan_schedule(const Recipe& recipe, std::int64_t begin, std::int64_t end, std::int64_t steps_per_epoch) {
+  const PruneRecipe& prune = recipe.prune.value();
+  const std::int64_t steps = end - begin;
+  const auto require_fitting = [&](const std::string& field, std::int64_t value) {
+    if (steps > 0 && value > steps)
+      refuse_recipe(recipe, field,
+                    fmt::format("is {}, but the prune stage has {} optimizer steps; the largest that fits is {}", value,
+                                steps, steps));
+  };
+  require_fitting("prune.update_every", prune.update_every);
+  if (prune.rounds) require_fitting("prune.rounds", *prune.rounds);
+  if (prune.regrowth && prune.regrowth->every >= steps)
+    refuse_recipe(recipe, "prune.regrowth",
+                  fmt::format("has every = {}, but the prune stage has {} optimizer steps, so that masks would never "
+                              "move; it must be less",
+                              prune.regrowth->every, steps));
+  PrunerOptions options{.criterion = prune.criterion,
+                        .pattern = prune.pattern,
+                        .schedule = {.kind = prune.schedule,
+                                     .initial_sparsity = prune.initial_sparsity,
+                                     .begin = begin,
+                                     .end = end,
+                                     .update_every = prune.update_every,
+                                     .rounds = prune.rounds.value_or(1)},
+                        .regrowth = prune.regrowth};
+  if (prune.rewind_epoch)
+    options.rewind_step = std::llround(*prune.rewind_epoch * static_cast<double>(steps_per_epoch));
+  return options;
 }
 
 QuantizationPlan plan_quantization(const GraphModule& model, const Recipe& recipe) {

@@ -11,8 +11,14 @@
 namespace podaq::compress_detail {
 
 /// The layers that a recipe prunes, in groups that compete, from its globs. Throws Error(recipe) for a glob that
-/// matches nothing and for a sparsity of 1, naming the nearest reachable one.
+/// matches nothing, for a sparsity of 1, naming the nearest reachable one, and for layers that the criterion
+/// cannot score or the pattern leaves whole.
 [[nodiscard]] std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& recipe);
+
+/// How they are pruned in a prune stage from step `begin` to step `end`. Throws Error(recipe) where the stage is too
+/// short for what the recipe asks.
+[[nodiscard]] PrunerOptions plan_schedule(const Recipe& recipe, std::int64_t begin, std::int64_t end,
+                                          std::int64_t steps_per_epoch);
 
 /// Whether each step's layer works on codes, and with how many weight bits.
 struct QuantizationPlan {

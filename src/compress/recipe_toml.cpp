@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <initializer_list>
 #include <limits>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "compress/prune_words.h"
 #include "podaq/compress/recipe.h"
 #include "podaq/core/error.h"
 #include "podaq/core/file.h"
@@ -40,6 +43,31 @@ class Table {
     if (const toml::node* node = find(key)) number = integer_at(*node, path_to(key));
   }
 
+  void read(std::string_view key, std::int64_t& number) const {
+    if (const toml::node* node = find(key)) number = whole_number_at(*node, path_to(key));
+  }
+
+  template <typename Value>
+  void read(std::string_view key, std::optional<Value>& value) const {
+    if (find(key) != nullptr) read(key, value.emplace());
+  }
+
+  // A word that `parse` turns into a value, or into none where it does not know the word.
+  template <typename Value, typename Parse>
+  void read_word(std::string_view key, Value& value, const Parse& parse, std::string_view known) const {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    const auto word = node->value_exact<std::string>();
+    auto parsed = word ? parse(*word) : std::nullopt;
+    if (!parsed) fail(node->source(), path_to(key), fmt::format("must be one of {}", known));
+    value = *std::move(parsed);
+  }
+
+  // A key that only goes with something else.
+  void refuse(std::string_view key, std::string_view problem) const {
+    if (const toml::node* node = find(key)) fail(node->source(), path_to(key), std::string(problem));
+  }
+
   void read(std::string_view key, std::vector<std::string>& list) const {
     const toml::node* node = find(key);
     if (node == nullptr) return;
@@ -57,6 +85,12 @@ class Table {
   template <typename Choice>
   void read(std::string_view key, Choice& choice,
             std::initializer_list<std::pair<std::string_view, Choice>> choices) const {
+    read(key, choice, std::span(choices.begin(), choices.size()));
+  }
+
+  template <typename Choice, std::size_t Extent>
+  void read(std::string_view key, Choice& choice,
+            std::span<const std::pair<std::string_view, Choice>, Extent> choices) const {
     const toml::node* node = find(key);
     if (node == nullptr) return;
     const auto word = node->value_exact<std::string>();
@@ -107,10 +141,14 @@ class Table {
   }
 
   [[nodiscard]] int integer_at(const toml::node& node, const std::string& path) const {
+    constexpr std::int64_t most = std::numeric_limits<int>::max();
+    return static_cast<int>(std::clamp(whole_number_at(node, path), -most, most));  // `validate` names the range
+  }
+
+  [[nodiscard]] std::int64_t whole_number_at(const toml::node& node, const std::string& path) const {
     const auto number = node.value_exact<std::int64_t>();
     if (!number) fail(node.source(), path, "must be a whole number");
-    constexpr std::int64_t most = std::numeric_limits<int>::max();
-    return static_cast<int>(std::clamp(*number, -most, most));  // `validate` names the range
+    return *number;
   }
 
  private:
@@ -150,13 +188,58 @@ StageLengths read_epochs(const Table& table) {
   return epochs;
 }
 
+Regrowth read_regrowth(const Table& table) {
+  table.allow_only({"every", "fraction"});
+  Regrowth regrowth;
+  table.read("every", regrowth.every);
+  table.read("fraction", regrowth.fraction);
+  return regrowth;
+}
+
+// The criterion and the numbers that belong to it.
+void read_criterion(const Table& table, Criterion& criterion) {
+  table.read_word("criterion", criterion, parse_criterion,
+                  "\"magnitude_l1\", \"magnitude_l2\", \"taylor\", \"movement\", \"lamp\", \"geometric_median\", "
+                  "\"batch_norm_scale\", \"random\", \"threshold\"; functions of one's own are given in C++");
+  if (auto* random = std::get_if<RandomScore>(&criterion)) {
+    std::int64_t seed = static_cast<std::int64_t>(random->seed);
+    table.read("seed", seed);
+    if (seed < 0) table.refuse("seed", "must not be negative");
+    random->seed = static_cast<std::uint64_t>(seed);
+  } else {
+    table.refuse("seed", "is for the criterion random alone; leave it out");
+  }
+  if (auto* threshold = std::get_if<DeviationThreshold>(&criterion))
+    table.read("alpha", threshold->alpha);
+  else
+    table.refuse("alpha", "is for the criterion threshold alone; leave it out");
+}
+
 PruneRecipe read_prune(const Table& table) {
-  table.allow_only({"sparsity", "initial_sparsity", "schedule", "scope", "layers", "by_layer"});
+  table.allow_only({"sparsity", "initial_sparsity", "criterion", "alpha", "seed", "pattern", "distribution", "schedule",
+                    "rounds", "rewind_epoch", "update_every", "regrowth", "fold_rounded_zeros", "layers", "by_layer"});
   PruneRecipe prune;
   table.read("sparsity", prune.sparsity);
   table.read("initial_sparsity", prune.initial_sparsity);
-  table.read("schedule", prune.schedule, {{"cubic", ScheduleKind::cubic}, {"one_shot", ScheduleKind::one_shot}});
-  table.read("scope", prune.scope, {{"layer", PruneScope::layer}, {"global", PruneScope::global}});
+  read_criterion(table, prune.criterion);
+  table.read_word(
+      "pattern", prune.pattern, parse_pattern,
+      "\"unstructured\", \"n:m\" as in \"2:4\" (n < m, up to 1024), \"rows x columns\" as in \"4x1\" (up to "
+      "1024), \"channels\"");
+  table.read("distribution", prune.distribution, std::span(compress_detail::distribution_words));
+  table.read("schedule", prune.schedule, std::span(compress_detail::schedule_words));
+  table.read("rounds", prune.rounds);
+  table.read("rewind_epoch", prune.rewind_epoch);
+  table.read("update_every", prune.update_every);
+  if (const auto regrowth = table.child("regrowth")) prune.regrowth = read_regrowth(*regrowth);
+  table.read_word(
+      "fold_rounded_zeros", prune.fold_rounded_zeros,
+      [](std::string_view word) -> std::optional<Stage> {
+        for (const Stage stage : {Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers})
+          if (name_of(stage) == word) return stage;
+        return std::nullopt;
+      },
+      "\"quantize\", \"freeze_batch_norm\", \"freeze_observers\"");
   table.read("layers", prune.layers);
   table.read_by_layer("by_layer", [&](std::string glob, const toml::node& value, const std::string& path) {
     prune.by_layer.push_back({.layers = std::move(glob), .sparsity = table.number_at(value, path)});

@@ -9,7 +9,8 @@
 namespace podaq {
 namespace {
 
-LayerReport report_layer(const GraphModule& model, const WeightedLayer& layer, const Masks* masks) {
+LayerReport report_layer(const GraphModule& model, const WeightedLayer& layer, const Masks* masks,
+                         const Masks& rounded) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor weight = model.tensor(layer.weight);
   const torch::Tensor is_zero = weight == 0;
@@ -17,6 +18,8 @@ LayerReport report_layer(const GraphModule& model, const WeightedLayer& layer, c
   if (weight.numel() > 0) report.channels_at_zero = is_zero.flatten(1).all(1).sum().item<std::int64_t>();
   if (masks != nullptr)
     if (const auto mask = masks->find(layer.weight); mask != masks->end()) report.masked = count_pruned(mask->second);
+  if (const auto mask = rounded.find(layer.weight); mask != rounded.end())
+    report.rounded_to_zero = count_pruned(mask->second);
   return report;
 }
 
@@ -25,9 +28,10 @@ LayerReport report_layer(const GraphModule& model, const WeightedLayer& layer, c
 CompressionReport Compressor::report() const {
   const State& state = *state_;
   const Graph& graph = state.model->graph();
+  const Masks rounded = state.rounded_zeros();
   CompressionReport report;
   for (const WeightedLayer& layer : weighted_layers(graph)) {
-    LayerReport entry = report_layer(*state.model, layer, state.pruner ? &state.pruner->masks() : nullptr);
+    LayerReport entry = report_layer(*state.model, layer, state.pruner ? &state.pruner->masks() : nullptr, rounded);
     if (state.quantizer)
       for (std::size_t i = 0; i < state.model->steps().size(); ++i)
         if (state.quantizer->placement().on_codes[i] && graph.nodes[state.model->steps()[i].node].name == layer.name)
@@ -41,20 +45,24 @@ CompressionReport Compressor::report() const {
 }
 
 std::string to_text(const CompressionReport& report) {
-  std::string text = fmt::format("{:<32} {:>10} {:>10} {:>9} {:>5} {:>13}\n", "layer", "weights", "zeros", "sparsity",
-                                 "bits", "zero channels");
-  std::int64_t weights = 0;
-  std::int64_t zeros = 0;
+  std::string text = fmt::format("{:<32} {:>10} {:>10} {:>9} {:>10} {:>9} {:>5} {:>13}\n", "layer", "weights", "zeros",
+                                 "sparsity", "rounded", "effective", "bits", "zero channels");
+  LayerReport all{.layer = "all"};
   const auto share = [](std::int64_t part, std::int64_t whole) {
     return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
   };
+  const auto counts_of = [&](const LayerReport& layer) {
+    return fmt::format("{:<32} {:>10} {:>10} {:>9.4f} {:>10} {:>9.4f}", layer.layer, layer.weights, layer.zeros,
+                       share(layer.zeros, layer.weights), layer.rounded_to_zero,
+                       share(layer.zeros + layer.rounded_to_zero, layer.weights));
+  };
   for (const LayerReport& layer : report.layers) {
-    text += fmt::format("{:<32} {:>10} {:>10} {:>9.4f} {:>5} {:>13}\n", layer.layer, layer.weights, layer.zeros,
-                        share(layer.zeros, layer.weights), layer.weight_bits, layer.channels_at_zero);
-    weights += layer.weights;
-    zeros += layer.zeros;
+    text += fmt::format("{} {:>5} {:>13}\n", counts_of(layer), layer.weight_bits, layer.channels_at_zero);
+    all.weights += layer.weights;
+    all.zeros += layer.zeros;
+    all.rounded_to_zero += layer.rounded_to_zero;
   }
-  text += fmt::format("{:<32} {:>10} {:>10} {:>9.4f}\n", "all", weights, zeros, share(zeros, weights));
+  text += counts_of(all) + '\n';
   for (const auto& [name, count] : report.not_finite_elements)
     text += fmt::format("value '{}' held {} NaN or infinite elements while observed\n", name, count);
   return text;

@@ -3,20 +3,27 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "podaq/core/glob.h"
+#include "podaq/graph/steps.h"
 
 namespace podaq {
 
 std::vector<WeightedLayer> weighted_layers(const Graph& graph) {
+  const std::vector<Step> steps = find_steps(graph);
   std::vector<WeightedLayer> layers;
-  for (const Node& node : graph.nodes) {
-    if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) continue;
-    const std::string& weight = node.tensors.at(0);
-    const bool is_known =
-        std::any_of(layers.begin(), layers.end(), [&](const WeightedLayer& layer) { return layer.weight == weight; });
-    if (!is_known) layers.push_back({.name = node.name, .weight = weight});
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const auto* conv = std::get_if<Conv>(&node.op);
+    if (conv == nullptr && !std::holds_alternative<Linear>(node.op)) continue;
+    WeightedLayer layer{.name = node.name, .weight = node.tensors.at(0), .index = layers.size()};
+    if (std::ranges::find(layers, layer.weight, &WeightedLayer::weight) != layers.end()) continue;
+    if (conv != nullptr) layer.groups = conv->groups;
+    if (const auto step = std::ranges::find(steps, i, &Step::node); step != steps.end() && step->batch_norm)
+      layer.batch_norm_weight = graph.nodes[*step->batch_norm].tensors.at(0);
+    layers.push_back(std::move(layer));
   }
   return layers;
 }

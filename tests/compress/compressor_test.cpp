@@ -10,7 +10,6 @@
 #include "compress/network_builder.h"
 #include "compress/training_loop.h"
 #include "podaq/core/error.h"
-#include "podaq/prune/magnitude.h"
 
 namespace podaq {
 namespace {
@@ -202,7 +201,7 @@ TEST(Compressor, KeepsMasksFixedWhileQuantizing) {
   const auto model = small_classifier();
   torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01).weight_decay(0.01));
   Compressor compressor(model, {.epochs = {.prune = 1, .quantize = 2, .freeze_batch_norm = 1, .freeze_observers = 1},
-                                .prune = PruneRecipe{.sparsity = 0.8, .scope = PruneScope::global},
+                                .prune = PruneRecipe{.sparsity = 0.8, .distribution = Distribution::global},
                                 .quantize = QuantizeRecipe{}});
   compressor.attach(optimizer, {.steps_per_epoch = 5});
   torch::Tensor mask;

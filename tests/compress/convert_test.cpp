@@ -10,7 +10,7 @@
 #include "podaq/compress/compressor.h"
 #include "podaq/core/error.h"
 #include "podaq/format/file.h"
-#include "podaq/prune/magnitude.h"
+#include "podaq/prune/selection.h"
 
 namespace podaq {
 namespace {

@@ -24,7 +24,13 @@ freeze_observers = 0.5
 sparsity = 0.9
 initial_sparsity = 0.1
 schedule = "one_shot"
-scope = "global"
+criterion = "random"
+seed = 7
+pattern = "4x1"
+distribution = "global"
+update_every = 3
+regrowth = { every = 20, fraction = 0.25 }
+fold_rounded_zeros = "freeze_batch_norm"
 layers = ["conv*", "classifier"]
 
 [prune.by_layer]
@@ -76,7 +82,14 @@ TEST(Recipe, ReadsEveryField) {
   EXPECT_EQ(recipe.prune->sparsity, 0.9);
   EXPECT_EQ(recipe.prune->initial_sparsity, 0.1);
   EXPECT_EQ(recipe.prune->schedule, ScheduleKind::one_shot);
-  EXPECT_EQ(recipe.prune->scope, PruneScope::global);
+  EXPECT_EQ(std::get<RandomScore>(recipe.prune->criterion).seed, 7U);
+  EXPECT_EQ(recipe.prune->pattern, Pattern(BlockPattern{.rows = 4, .columns = 1}));
+  EXPECT_EQ(recipe.prune->distribution, Distribution::global);
+  EXPECT_EQ(recipe.prune->update_every, 3);
+  ASSERT_TRUE(recipe.prune->regrowth.has_value());
+  EXPECT_EQ(recipe.prune->regrowth->every, 20);
+  EXPECT_EQ(recipe.prune->regrowth->fraction, 0.25);
+  EXPECT_EQ(recipe.prune->fold_rounded_zeros, Stage::freeze_batch_norm);
   EXPECT_EQ(recipe.prune->layers, (std::vector<std::string>{"conv*", "classifier"}));
   ASSERT_EQ(recipe.prune->by_layer.size(), 2U);
   EXPECT_EQ(recipe.prune->by_layer[0].layers, "conv*") << "exceptions keep the order of the text";
@@ -142,8 +155,13 @@ TEST(Recipe, RefusesImpossibleValuesWithTheirLineAndRange) {
 
 TEST(Recipe, RefusesValuesOfAnotherTypeWithTheirLine) {
   expect_names(refusal("[epochs]\ndense = \"1\"\n"), {"r.toml:2", "epochs.dense", "number"});
-  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nscope = \"network\"\n"),
-               {"r.toml:4", "prune.scope", "layer", "global"});
+  expect_names(refusal("[epochs]\nprune = 1\n[prune]\ndistribution = \"network\"\n"),
+               {"r.toml:4", "prune.distribution", "uniform", "global", "erk"});
+  expect_names(refusal("[epochs]\nprune = 1\n[prune]\ncriterion = \"custom\"\n"),
+               {"r.toml:4", "prune.criterion", "taylor", "C++"});
+  expect_names(refusal("[epochs]\nprune = 1\n[prune]\npattern = \"4:2\"\n"), {"r.toml:4", "prune.pattern", "2:4"});
+  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nregrowth = 3\n"), {"r.toml:4", "prune.regrowth", "table"});
+  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nrounds = 2.5\n"), {"r.toml:4", "whole number"});
   expect_names(refusal("[epochs]\nprune = 1\n[prune]\nlayers = \"*\"\n"), {"r.toml:4", "prune.layers"});
   expect_names(refusal("[epochs]\nprune = 1\n[prune]\nlayers = [1]\n"), {"r.toml:4", "prune.layers"});
   expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nweight_bits = 7.5\n"), {"r.toml:4", "whole number"});

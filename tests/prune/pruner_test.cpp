@@ -9,7 +9,8 @@
 #include <sstream>
 
 #include "compress/network_builder.h"
-#include "podaq/prune/magnitude.h"
+#include "podaq/core/error.h"
+#include "podaq/prune/selection.h"
 
 namespace podaq {
 namespace {
@@ -47,10 +48,10 @@ TEST_P(ZerosUnderOptimizer, StayExactlyZeroInTheStoredTensorAfterEveryStep) {
   const auto model = small_classifier();
   model->train();
   const auto optimizer = GetParam().second(model->parameters());
-  Pruner pruner(every_layer(*model, 0.8), {.begin = 2, .end = 12});
+  Pruner pruner(*model, every_layer(*model, 0.8), {.schedule = {.begin = 2, .end = 12}});
   for (std::int64_t step = 1; step <= 25; ++step) {
     train_step(*model, *optimizer);
-    pruner.update(*model, step);
+    pruner.update(*model, *optimizer, step);
     const double target = sparsity_at({.final_sparsity = 0.8, .begin = 2, .end = 12}, step);
     for (const WeightedLayer& layer : weighted_layers(model->graph())) {
       const torch::Tensor weight = model->tensor(layer.weight);
@@ -89,8 +90,9 @@ INSTANTIATE_TEST_SUITE_P(
 // pytorch/tutorials #905: sparsity "back to 0" after saving and loading.
 TEST(PrunedNetwork, KeepsItsZerosThroughTorchSaveAndLoad) {
   const auto model = small_classifier();
-  Pruner pruner(every_layer(*model, 0.75), {.begin = 0, .end = 0});
-  pruner.update(*model, 0);
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  Pruner pruner(*model, every_layer(*model, 0.75), {.schedule = {.begin = 0, .end = 0}});
+  pruner.update(*model, optimizer, 0);
   std::stringstream stream;
   torch::save(std::dynamic_pointer_cast<torch::nn::Module>(model), stream);
   const auto other = small_classifier(2, 16, 4, 99);
@@ -132,15 +134,74 @@ TEST(ApplyMasks, LeavesOtherWeightsAndGradientsAlone) {
 TEST(GlobalPruning, ReachesTheExactCountOverAllLayers) {
   const auto model = small_classifier();
   const std::vector<WeightedLayer> layers = weighted_layers(model->graph());
-  Pruner pruner({{.layers = layers, .sparsity = 0.9}}, {.begin = 0, .end = 10});
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  Pruner pruner(*model, {{.layers = layers, .sparsity = 0.9}}, {.schedule = {.begin = 0, .end = 10}});
   std::int64_t weights = 0;
   for (const WeightedLayer& layer : layers) weights += model->tensor(layer.weight).numel();
   for (std::int64_t step = 0; step <= 12; ++step) {
-    pruner.update(*model, step);
+    pruner.update(*model, optimizer, step);
     std::int64_t zeros = 0;
     for (const WeightedLayer& layer : layers) zeros += count_zero_bits(model->tensor(layer.weight));
     EXPECT_EQ(zeros,
               zeros_at(sparsity_at({.final_sparsity = 0.9, .begin = 0, .end = 10}, step), weights, std::ssize(layers)));
+  }
+}
+
+std::string refusal(const GraphModule& model, const PrunerOptions& options, double sparsity = 0.5) {
+  try {
+    const Pruner pruner(model, every_layer(model, sparsity), options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return {};
+}
+
+void expect_names(const std::string& error, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) EXPECT_NE(error.find(part), std::string::npos) << part << " in: " << error;
+}
+
+// C02: pytorch #27605.
+TEST(Pruner, RefusesGradientCriteriaForALayerWithoutGradientsByName) {
+  const auto model = small_classifier();
+  model->tensor("conv1.weight").set_requires_grad(false);
+  expect_names(refusal(*model, {.criterion = Taylor{}}), {"taylor", "'conv1'"});
+  expect_names(refusal(*model, {.criterion = Movement{}}), {"movement", "'conv1'"});
+  expect_names(refusal(*model, {.regrowth = Regrowth{}}), {"regrowth", "'conv1'"});
+  EXPECT_EQ(refusal(*model, {.criterion = Taylor{}}, 0.0), "") << "nothing is pruned";
+  EXPECT_EQ(refusal(*model, {.criterion = Lamp{}}), "");
+}
+
+TEST(Pruner, RefusesWhatDoesNotFitTogether) {
+  const auto model = small_classifier();
+  expect_names(refusal(*model, {.criterion = GeometricMedian{}}), {"geometric_median", "unstructured"});
+  expect_names(refusal(*model, {.criterion = BatchNormScale{}, .pattern = BlockPattern{}}),
+               {"batch_norm_scale", "4x1"});
+  expect_names(refusal(*model, {.criterion = BatchNormScale{}, .pattern = ChannelPattern{}}), {"'classifier'"});
+  expect_names(refusal(*model, {.criterion = DeviationThreshold{}, .pattern = BlockPattern{}}), {"threshold", "4x1"});
+  expect_names(refusal(*model, {.criterion = DeviationThreshold{.alpha = 0}}), {"alpha", "(0, 10]"});
+  expect_names(refusal(*model, {.criterion = CustomScore{.name = "mine", .score = {}}}), {"mine", "function"});
+  expect_names(refusal(*model, {.pattern = NOfMPattern{.n = 4, .m = 4}}), {"n = 4", "m - 1"});
+  expect_names(refusal(*model, {.pattern = BlockPattern{.rows = 0}}), {"rows = 0", "[1, 1024]"});
+  expect_names(refusal(*model, {.pattern = NOfMPattern{}, .regrowth = Regrowth{}}), {"regrowth", "N:M"});
+  expect_names(refusal(*model, {.regrowth = Regrowth{.fraction = 1.5}}), {"fraction = 1.5", "(0, 1]"});
+  expect_names(refusal(*model, {.schedule = {.begin = 5, .end = 4}}), {"schedule"});
+  expect_names(refusal(*model, {}, 1.0), {"sparsity is 1"});
+}
+
+TEST(Pruner, RefusesToPruneByGradientsItNeverSaw) {
+  const auto model = small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  Pruner pruner(*model, every_layer(*model, 0.5), {.criterion = Taylor{}, .schedule = {.begin = 0, .end = 2}});
+  pruner.update(*model, optimizer, 0);
+  train_step(*model, optimizer);
+  optimizer.zero_grad();
+  pruner.gather(*model, 1);
+  try {
+    pruner.update(*model, optimizer, 1);
+    FAIL();
+  } catch (const Error& error) {
+    expect_names(error.what(), {"taylor", "conv0", "zero_grad"});
   }
 }
 
@@ -150,6 +211,20 @@ TEST(PruneLayers, AreChosenByLayerOrWeightNameWithGlobs) {
     EXPECT_TRUE(chooses_layer(glob, layer)) << glob;
   for (const char* glob : {"", "features", "features.0.bias", "features.??", "classifier*"})
     EXPECT_FALSE(chooses_layer(glob, layer)) << glob;
+}
+
+TEST(PruneLayers, KnowTheirConvGroupsAndTheBatchNormBehindThem) {
+  test::NetworkBuilder net;
+  ValueId x = net.input("input", {4, 8});
+  x = net.batch_norm(net.conv(x, "grouped", 6, 3, true, 2), "norm");
+  x = net.relu(x, "relu");
+  x = net.conv(x, "plain", 4, 1);
+  const std::vector<WeightedLayer> layers = weighted_layers(net.build({x})->graph());
+  ASSERT_EQ(layers.size(), 2U);
+  EXPECT_EQ(layers[0].groups, 2);
+  EXPECT_EQ(layers[0].batch_norm_weight, "norm.weight");
+  EXPECT_EQ(layers[1].index, 1U);
+  EXPECT_EQ(layers[1].batch_norm_weight, "");
 }
 
 TEST(PruneLayers, ListTiedWeightsOnce) {

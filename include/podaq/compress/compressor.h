@@ -20,12 +20,6 @@ namespace podaq {
 
 class RandomSampler;
 
-/// The stages of a recipe, in the order they run.
-enum class Stage : std::uint8_t { dense, prune, recover, quantize, freeze_batch_norm, freeze_observers };
-
-/// The stage's name as recipes spell it.
-[[nodiscard]] std::string_view name_of(Stage stage);
-
 /// How a training loop feeds the compressor.
 struct AttachOptions {
   std::int64_t steps_per_epoch = 0;  ///< 1 to 10^8: the batches that an epoch's loader gives.
@@ -45,6 +39,7 @@ struct LayerReport {
   std::int64_t weights = 0;           ///< Weights in all.
   std::int64_t zeros = 0;             ///< Weights that are exactly 0.
   std::int64_t masked = 0;            ///< Weights that a mask holds at 0.
+  std::int64_t rounded_to_zero = 0;   ///< Weights that are not 0, but have code 0 in each step that uses them.
   int weight_bits = 32;               ///< 32: float.
   std::int64_t channels_at_zero = 0;  ///< Output channels without a nonzero weight.
 };
@@ -113,7 +108,8 @@ class Compressor {
   /// accumulator could overflow, numbers are not finite, or a layer trained without its quantizer.
   [[nodiscard]] Graph convert(const ConvertOptions& options = {}) const;
 
-  /// Zeros, masks and bits of each layer now, and what observers met so far.
+  /// Zeros, masks and bits of each layer now, and what observers met so far. Weights that round to zero are counted
+  /// while the network quantizes and could be converted, else as none.
   [[nodiscard]] CompressionReport report() const;
 
   /// Where quantizers stand, as a table for people; empty for recipes without [quantize].

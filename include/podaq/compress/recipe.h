@@ -8,10 +8,20 @@
 #include <string_view>
 #include <vector>
 
+#include "podaq/prune/criterion.h"
+#include "podaq/prune/distribution.h"
+#include "podaq/prune/pattern.h"
+#include "podaq/prune/regrowth.h"
 #include "podaq/prune/schedule.h"
 #include "podaq/quantize/observer.h"
 
 namespace podaq {
+
+/// The stages of a recipe, in the order they run.
+enum class Stage : std::uint8_t { dense, prune, recover, quantize, freeze_batch_norm, freeze_observers };
+
+/// The stage's name as recipes spell it.
+[[nodiscard]] std::string_view name_of(Stage stage);
 
 /// How long each stage lasts, in epochs; fractions are allowed and 0 leaves a stage out. Stages run in this order.
 struct StageLengths {
@@ -23,24 +33,31 @@ struct StageLengths {
   double freeze_observers = 0;   ///< Activation ranges fixed too.
 };
 
-/// Which weights compete with each other.
-enum class PruneScope : std::uint8_t {
-  layer,   ///< Each layer reaches the sparsity by itself.
-  global,  ///< All chosen layers together reach it.
-};
-
 /// A sparsity for the layers that a glob chooses.
 struct LayerSparsity {
   std::string layers;   ///< Glob of layer or weight names.
   double sparsity = 0;  ///< In [0, 1).
 };
 
-/// Pruning by magnitude, weight by weight.
+/// What is pruned, how much of it, and when.
 struct PruneRecipe {
-  double sparsity = 0;                          ///< The share of zeros at the end, in [0, 1).
-  double initial_sparsity = 0;                  ///< The share where the ramp starts, in [0, sparsity].
-  ScheduleKind schedule = ScheduleKind::cubic;  ///< How sparsity rises over the prune stage.
-  PruneScope scope = PruneScope::layer;         ///< Which weights compete with each other.
+  /// The share of pruned units (see Pattern) at the end, in [0, 1). Under the pattern n:m it is 1 - n/m or left out
+  /// (0), under the criterion threshold left out.
+  double sparsity = 0;
+  double initial_sparsity = 0;                        ///< The share where the ramp starts, in [0, sparsity].
+  Criterion criterion = MagnitudeL1{};                ///< What goes first.
+  Pattern pattern = UnstructuredPattern{};            ///< What goes together.
+  Distribution distribution = Distribution::uniform;  ///< How the zeros fall to the layers.
+  ScheduleKind schedule = ScheduleKind::cubic;        ///< How sparsity rises over the prune stage.
+  std::optional<std::int64_t> rounds = {};            ///< 1 to 1000: jumps of the schedule iterative, which needs it.
+  /// After each round of the schedule iterative the weights that are left, and all other parameters and buffers, return
+  /// to what they were at this epoch, and the optimizer starts anew. Before the first round's end; none: no rewinding.
+  std::optional<double> rewind_epoch = {};
+  std::int64_t update_every = 1;          ///< Optimizer steps between changes of the masks, 1 to 10^8.
+  std::optional<Regrowth> regrowth = {};  ///< None: masks only grow.
+  /// At the end of this stage (one that quantizes), weights that quantization rounds to zero join the masks of the
+  /// layers that the recipe prunes. None: they stay free.
+  std::optional<Stage> fold_rounded_zeros = {};
   /// Globs of layer or weight names ("features.*"). Layers that need no gradient are pruned only where one of these
   /// names them without a wildcard.
   std::vector<std::string> layers = {"*"};
@@ -74,6 +91,9 @@ struct QuantizeRecipe {
 ///
 ///     [prune]
 ///     sparsity = 0.9
+///     criterion = "magnitude_l1"
+///     pattern = "4x1"
+///     distribution = "global"
 ///     layers = ["features.*", "classifier.*"]
 ///     by_layer = { "features.0" = 0.5 }
 ///

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,8 +14,11 @@ namespace podaq {
 
 /// A conv or linear layer's weight.
 struct WeightedLayer {
-  std::string name;    ///< The node's name: "features.0". Of tied layers, the first.
-  std::string weight;  ///< The tensor's name: "features.0.weight".
+  std::string name;                    ///< The node's name: "features.0". Of tied layers, the first.
+  std::string weight;                  ///< The tensor's name: "features.0.weight".
+  std::size_t index = 0;               ///< Its place in `weighted_layers`.
+  std::int64_t groups = 1;             ///< Of a convolution.
+  std::string batch_norm_weight = {};  ///< The weight of the batch norm in the layer's step; "" where there is none.
 };
 
 /// Every conv and linear layer of a network, each weight once, in execution order.

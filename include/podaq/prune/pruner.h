@@ -1,48 +1,93 @@
 #pragma once
 
+#include <torch/optim/optimizer.h>
+
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "podaq/prune/criterion.h"
+#include "podaq/prune/gathered_scores.h"
 #include "podaq/prune/masks.h"
+#include "podaq/prune/pattern.h"
+#include "podaq/prune/regrowth.h"
+#include "podaq/prune/rewinding.h"
 #include "podaq/prune/schedule.h"
 #include "podaq/training/graph_module.h"
 
 namespace podaq {
 
-/// Layers whose weights compete with each other for one sparsity.
+/// Layers whose units (see Pattern) compete with each other for one sparsity.
 struct PruneGroup {
   std::vector<WeightedLayer> layers;  ///< At least one.
-  double sparsity = 0;                ///< At the end of the schedule, in [0, 1).
+  double sparsity = 0;                ///< Share of the units at the end of the schedule, in [0, 1).
 };
 
-/// Prunes a network by magnitude along a schedule. Each group holds exactly zeros_at(sparsity, …) zeros, no layer
-/// empty.
+/// How a network is pruned.
+struct PrunerOptions {
+  Criterion criterion = MagnitudeL1{};      ///< What goes first.
+  Pattern pattern = UnstructuredPattern{};  ///< What goes together.
+  /// Its final sparsity is replaced by each group's; its initial one is limited to it. Under DeviationThreshold it
+  /// ramps alpha instead.
+  SparsitySchedule schedule = {};
+  std::optional<Regrowth> regrowth = {};         ///< None: masks only grow.
+  std::optional<std::int64_t> rewind_step = {};  ///< Steps done when what iterative rounds rewind to is copied.
+};
+
+/// All that a Pruner keeps between steps.
+struct PrunerState {
+  Masks masks = {};                ///< As they are.
+  GatheredScores gathered = {};    ///< While the ramp lasts.
+  NetworkSnapshot snapshot = {};   ///< From the rewind step to the last round.
+  std::int64_t updated_step = -1;  ///< The step that `update` last moved the masks for.
+};
+
+/// Prunes a network along a schedule. Each group holds exactly zeros_at(sparsity, …) pruned units, no layer
+/// empty, and under NOfMPattern no more than leaves n of m; under DeviationThreshold the number follows the weights.
 class Pruner {
  public:
-  /// @param schedule  its final sparsity is replaced by each group's; its initial one is limited to it.
-  Pruner(std::vector<PruneGroup> groups, const SparsitySchedule& schedule);
+  /// Throws Error(invalid_argument) naming what is out of range or does not fit together, and the layer that the
+  /// criterion cannot score.
+  Pruner(const GraphModule& model, std::vector<PruneGroup> groups, PrunerOptions options);
 
-  /// To be called after optimizer step number `step`: brings the masks to what the schedule asks then, if it asks for
-  /// more or fewer zeros than before, and writes zeros over the pruned weights. Does nothing before the schedule
-  /// begins.
-  void update(const GraphModule& model, std::int64_t step);
+  /// To be called once after each optimizer step, before `update`: lets criteria that gather see its gradients.
+  void gather(const GraphModule& model, std::int64_t step);
 
-  /// Whether the masks stay as they are from `step` on.
-  [[nodiscard]] bool is_settled(std::int64_t step) const { return step >= schedule_.end; }
+  /// To be called after optimizer step number `step`, as often as wanted: brings the masks to what the schedule asks
+  /// then, moves regrowing masks, rewinds after a round, and writes zeros over the pruned weights. Does nothing before
+  /// the schedule begins. Rewinding clears the optimizer's state; regrowth clears momentum where weights come back.
+  /// Throws Error(invalid_argument) where gradients are needed and there are none.
+  void update(const GraphModule& model, torch::optim::Optimizer& optimizer, std::int64_t step);
+
+  /// Whether the schedule moves no mask from `step` on.
+  [[nodiscard]] bool is_settled(std::int64_t step) const { return step >= options_.schedule.end; }
+
+  /// Masks more weights once the schedule is over. Each layer keeps its largest weight.
+  void add_masks(const GraphModule& model, const Masks& more);
 
   /// The masks now.
-  [[nodiscard]] const Masks& masks() const { return masks_; }
-  /// Puts masks back, as from a checkpoint.
-  void set_masks(Masks masks) { masks_ = std::move(masks); }
+  [[nodiscard]] const Masks& masks() const { return state_.masks; }
+  /// What it keeps between steps.
+  [[nodiscard]] const PrunerState& state() const { return state_; }
+  /// Puts it back, as from a checkpoint of the same network and options.
+  void set_state(PrunerState state);
 
  private:
-  void prune_group(const GraphModule& model, const PruneGroup& group, std::int64_t step);
+  // Each says whether masks or weights may have changed.
+  bool move_masks(const GraphModule& model, torch::optim::Optimizer& optimizer, std::int64_t step);
+  bool prune_group(const GraphModule& model, std::size_t group, std::int64_t step);
+  [[nodiscard]] bool regrow_is_due(std::int64_t last, std::int64_t step) const;
+  void mask_below_threshold(const GraphModule& model, const PruneGroup& group, std::int64_t step);
+  void regrow(const GraphModule& model, torch::optim::Optimizer& optimizer, double fraction);
+  [[nodiscard]] torch::Tensor pruned_units(const WeightedLayer& layer) const;
+  [[nodiscard]] torch::Tensor scores_of(const GraphModule& model, const WeightedLayer& layer) const;
 
   std::vector<PruneGroup> groups_;
-  SparsitySchedule schedule_;
-  Masks masks_;
+  PrunerOptions options_;
+  PrunerState state_;
+  std::vector<std::int64_t> pruned_counts_;  // units, by group
 };
 
 }  // namespace podaq
