@@ -1,11 +1,9 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "podaq/compress/recipe.h"
 #include "podaq/prune/pruner.h"
-#include "podaq/quantize/placement.h"
 #include "podaq/training/graph_module.h"
 
 namespace podaq::compress_detail {
@@ -13,12 +11,5 @@ namespace podaq::compress_detail {
 /// The layers that a recipe prunes, in groups that compete, from its globs. Throws Error(recipe) for a glob that
 /// matches nothing and for a sparsity of 1, naming the nearest reachable one.
 [[nodiscard]] std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& recipe);
-
-/// Whether each step's layer works on codes, and with how many weight bits.
-struct QuantizationPlan {
-  std::vector<bool> chosen;      ///< One per step; false for steps without weights.
-  std::vector<int> weight_bits;  ///< One per step.
-};
-[[nodiscard]] QuantizationPlan plan_quantization(const GraphModule& model, const Recipe& recipe);
 
 }  // namespace podaq::compress_detail

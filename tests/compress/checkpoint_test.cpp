@@ -42,7 +42,8 @@ struct TrainingRun {
   static constexpr std::int64_t batch = 16;
   static constexpr std::int64_t steps_per_epoch = 5;
 
-  TrainingRun(std::uint64_t seed, const std::string& kind, double learning_rate, double weight_decay) {
+  TrainingRun(std::uint64_t seed, const std::string& kind, double learning_rate, double weight_decay,
+              const Recipe& recipe = full_recipe()) {
     torch::manual_seed(21);
     data = test::make_batch(samples, 2, 16, 4);
     torch::manual_seed(seed);
@@ -63,7 +64,7 @@ struct TrainingRun {
     if (kind == "SGD") make.operator()<torch::optim::SGD>(torch::optim::SGDOptions(learning_rate).momentum(0.9));
     if (kind == "RMSprop") make.operator()<torch::optim::RMSprop>(torch::optim::RMSpropOptions(learning_rate));
     sampler = std::make_unique<RandomSampler>(samples, seed);
-    compressor = std::make_unique<Compressor>(model, full_recipe());
+    compressor = std::make_unique<Compressor>(model, recipe);
     compressor->attach(*optimizer, *sampler, {.steps_per_epoch = steps_per_epoch});
   }
 
@@ -223,7 +224,54 @@ std::vector<std::byte> bytes_of(const TrainingRun& run, const std::filesystem::p
   return read_file(path, std::uint64_t{1} << 30);
 }
 
+// All that quantization keeps between steps: ranges, histograms, learned steps with momentum and gradients.
+struct QuantizeVariant {
+  std::string name;
+  QuantizeRecipe recipe;
+};
+
+class ResumeQuantization : public testing::TestWithParam<QuantizeVariant> {};
+
+TEST_P(ResumeQuantization, GivesTheFileOfTheUnbrokenRun) {
+  Recipe recipe = full_recipe();
+  recipe.quantize = GetParam().recipe;
+  const test::TemporaryFolder folder;
+  for (const std::string kind : {"SGD", "Adam"})
+    for (const std::int64_t stop : {17, 22, 26}) {
+      const std::filesystem::path path = folder.path() / concat(kind, stop);
+      TrainingRun whole(31, kind, 0.01, 1e-2, recipe);
+      whole.train(stop);
+      whole.compressor->save_checkpoint(path);
+      whole.train(all_steps - stop);
+      TrainingRun resumed(99, kind, 0.7, 0.5, recipe);
+      resumed.resume(path, stop);
+      resumed.train(all_steps - stop);
+      EXPECT_EQ(encode(resumed.compressor->convert()), encode(whole.compressor->convert())) << kind << " " << stop;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ResumeQuantization,
+    testing::Values(QuantizeVariant{"least_squares", {.activation_bits = 4, .observer = LeastSquaresObserver{}}},
+                    QuantizeVariant{"percentile", {.observer = PercentileObserver{.percentile = 98}}},
+                    QuantizeVariant{"learned",
+                                    {.weight_bits = 3,
+                                     .activation_bits = 4,
+                                     .weight_scale = WeightScale::learned,
+                                     .activation_scale = ActivationScale::learned,
+                                     .step_learning_rate = 0.1}},
+                    QuantizeVariant{"learned_per_tensor",
+                                    {.weight_bits = 4,
+                                     .weight_scale = WeightScale::learned,
+                                     .weight_granularity = WeightGranularity::tensor}}),
+    [](const auto& variant) { return variant.param.name; });
+
 using Change = std::function<void(torch::jit::Module&)>;
+
+torch::Tensor range_of_numbers(double minimum, double maximum) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  return torch::tensor({minimum, maximum, 1.0, 0.0, 1.0, infinity, -infinity}, torch::kDouble);
+}
 
 const std::vector<std::pair<std::string, Change>>& changes() {
   using torch::jit::Module;
@@ -248,17 +296,17 @@ const std::vector<std::pair<std::string, Change>>& changes() {
          Module masks = part_of(file, "masks");
          masks.setattr("tensor0", masks.attr("tensor0").toTensor().to(torch::kFloat));
        }},
-      {"range name", [](Module& file) { part_of(file, "ranges").setattr("name0", std::string("nobody")); }},
+      {"range name", [](Module& file) { part_of(file, "quantizer").setattr("name0", std::string("nobody")); }},
       {"range shape",
-       [](Module& file) { part_of(file, "ranges").setattr("tensor0", torch::zeros({1}, torch::kDouble)); }},
+       [](Module& file) { part_of(file, "quantizer").setattr("tensor0", torch::zeros({1}, torch::kDouble)); }},
       {"range upside down",
        [](Module& file) {
-         part_of(file, "ranges").setattr("tensor0", torch::tensor({1.0, -1.0, 1.0, 0.0}, torch::kDouble));
+         part_of(file, "quantizer").setattr("tensor0", range_of_numbers(1.0, -1.0));
        }},
       {"range of NaN",
        [](Module& file) {
          const double nan = std::numeric_limits<double>::quiet_NaN();
-         part_of(file, "ranges").setattr("tensor0", torch::tensor({nan, nan, 1.0, nan}, torch::kDouble));
+         part_of(file, "quantizer").setattr("tensor0", range_of_numbers(nan, nan));
        }},
       {"negative epoch", [](Module& file) { file.setattr("epoch", std::int64_t{-1}); }},
       {"epoch", [](Module& file) { file.setattr("epoch", std::int64_t{7}); }},
