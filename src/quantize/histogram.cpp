@@ -15,7 +15,8 @@ std::int64_t bin_of(double number, int width_exponent) {
 int exponent_for(double smallest, double largest, int at_least) {
   const double low = std::min(smallest, 0.0);
   const double high = std::max(largest, 0.0);
-  int exponent = at_least;
+  constexpr int bits = 11;  // 2^11 = Histogram::bins; narrower bins than these cannot do, and would overflow
+  int exponent = std::max(at_least, std::ilogb(std::max(-low, high)) - bits);
   while (bin_of(high, exponent) - bin_of(low, exponent) >= Histogram::bins) ++exponent;
   return exponent;
 }

@@ -75,12 +75,22 @@ QParams qparams_of(const CodeRange& range, int bits) {
                                              bits);
 }
 
-// Sums up to each bin of its count, of count ln count, and of bins in use.
+// Sums up to each bin of its count, of count ln count, and of bins in use; and each bin's nearest bin in use.
 struct RunningSums {
   std::vector<double> counts, entropy, used;
+  std::vector<std::int64_t> used_from, used_until;  // the first at or above, the last at or below
 
   explicit RunningSums(std::span<const std::int64_t> bins)
-      : counts(bins.size() + 1), entropy(bins.size() + 1), used(bins.size() + 1) {
+      : counts(bins.size() + 1),
+        entropy(bins.size() + 1),
+        used(bins.size() + 1),
+        used_from(bins.size()),
+        used_until(bins.size()) {
+    for (std::size_t i = 0; i < bins.size(); ++i)
+      used_until[i] = bins[i] > 0 ? static_cast<std::int64_t>(i) : (i > 0 ? used_until[i - 1] : -1);
+    for (std::size_t i = bins.size(); i-- > 0;)
+      used_from[i] = bins[i] > 0 ? static_cast<std::int64_t>(i)
+                                 : (i + 1 < bins.size() ? used_from[i + 1] : std::ssize(bins));
     for (std::size_t i = 0; i < bins.size(); ++i) {
       const auto count = static_cast<double>(bins[i]);
       counts[i + 1] = counts[i] + count;
@@ -102,16 +112,21 @@ double divergence(const Histogram& histogram, const RunningSums& sums, const Bin
   const double above = all - at(sums.counts, range.end);
   const double inside = all - below - above;
   const auto count_at = [&](std::int64_t bin) { return between(sums.counts, bin, bin + 1); };
-  constexpr double infinite = std::numeric_limits<double>::infinity();
-  if (inside == 0 || (below > 0 && count_at(range.begin) == 0) || (above > 0 && count_at(range.end - 1) == 0))
-    return infinite;
+  if (inside == 0) return std::numeric_limits<double>::infinity();
+  // Bins of nothing tell nothing: what is clipped counts at the outermost number that is not.
+  const std::int64_t lowest = sums.used_from[static_cast<std::size_t>(range.begin)];
+  const std::int64_t highest = sums.used_until[static_cast<std::size_t>(range.end - 1)];
 
   double sum_p_log_p = between(sums.entropy, range.begin, range.end);
   const auto add_beyond = [&](double beyond, std::int64_t bin) {
-    if (beyond > 0) sum_p_log_p += RunningSums::plogp(count_at(bin) + beyond) - RunningSums::plogp(count_at(bin));
+    sum_p_log_p += RunningSums::plogp(count_at(bin) + beyond) - RunningSums::plogp(count_at(bin));
   };
-  add_beyond(below, range.begin);
-  add_beyond(above, range.end - 1);
+  if (lowest == highest) {
+    add_beyond(below + above, lowest);
+  } else {
+    add_beyond(below, lowest);
+    add_beyond(above, highest);
+  }
 
   const QParams q = qparams_of(code_range(histogram, range), bits);
   const double bins_per_code = static_cast<double>(q.scale) / bin_width(histogram);
@@ -124,7 +139,7 @@ double divergence(const Histogram& histogram, const RunningSums& sums, const Bin
                                                             range.end);
     const double count = between(sums.counts, begin, end);
     if (count > 0) {
-      const double beyond = (begin == range.begin ? below : 0.0) + (end == range.end ? above : 0.0);
+      const double beyond = (begin <= lowest && lowest < end ? below : 0.0) + (begin <= highest && highest < end ? above : 0.0);
       sum_p_log_q += (count + beyond) * std::log(count / between(sums.used, begin, end));
     }
     begin = end;

@@ -81,7 +81,7 @@ TEST_P(QuantizeOptions, AgreesWithinOneStepPerLayerAndComesBackFromFileAndCheckp
   const auto model = network();
   Compressor compressor = test::quantized(model, recipe);
   const Graph graph = test::expect_agreement(model, compressor);
-  EXPECT_EQ(decode(encode(graph)), graph);
+  EXPECT_EQ(encode(decode(encode(graph))), encode(graph));
 
   const test::TemporaryFolder folder;
   torch::optim::SGD still_there(model->parameters(), 1e-4);
@@ -118,11 +118,11 @@ TEST(QuantizeOptionsInTheFile, AreWhatTheRecipeAsksFor) {
   const Graph bits = graph_of({.activation_bits_by_layer = {{.names = "branch", .bits = 4}}});
   EXPECT_EQ(qparams_read_by(bits, "branch").highest, 15);
   EXPECT_EQ(qparams_read_by(bits, "last").highest, 255);
-  EXPECT_EQ(qparams_read_by(bits, "depthwise").highest, 15) << "branch adds what depthwise reads, under one quantizer";
+  EXPECT_EQ(qparams_read_by(bits, "depthwise").highest, 255) << "last reads the same values, through the concat";
 
   const Graph fixed = graph_of({.fixed_ranges = {{.values = "input", .range = {.minimum = -1, .maximum = 1}}}});
   EXPECT_FLOAT_EQ(qparams_read_by(fixed, "first").scale, 2.0F / 255);
-  EXPECT_EQ(qparams_read_by(fixed, "first").zero_point, 128);
+  EXPECT_NEAR(qparams_read_by(fixed, "first").zero_point, 127.5, 0.5);
 
   const Graph mixed = graph_of({.float_layers = {"depthwise"}});
   EXPECT_EQ(tensor_at(mixed, node_named(mixed, "depthwise").tensors.at(0)).dtype, DType::f32);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "compress/network_builder.h"
 #include "podaq/core/error.h"
 #include "quantize/post_training.h"
@@ -22,21 +24,23 @@ TEST_P(AdaptiveRounding, MovesWeightsOntoCodesThatLoseLess) {
   }
   const torch::Tensor zeros = model->tensor("conv1.weight") == 0;
   const std::vector<CalibrationBatch> batches = test::random_batches(*model, 4);
-  const torch::Tensor plain = test::outputs(*model, batches);
   NetworkQuantizer quantizer = test::quantizer_of(*model, GetParam());
   calibrate(*model, quantizer, batches);
-  const double before = (test::outputs(*model, batches) - plain).square().mean().item<double>();
 
   const std::vector<RoundingReport> reports = round_adaptively(*model, quantizer, batches, {.iterations = 300});
   ASSERT_EQ(reports.size(), 3U);
   std::int64_t moved = 0;
+  double nearest = 0;
+  double adaptive = 0;
   for (const RoundingReport& report : reports) {
     EXPECT_LE(report.adaptive, report.nearest) << report.layer;
     moved += report.moved;
+    nearest += report.nearest;
+    adaptive += report.adaptive;
   }
   EXPECT_GT(moved, 0);
-  EXPECT_LT((test::outputs(*model, batches) - plain).square().mean().item<double>(), before);
-  EXPECT_TRUE((model->tensor("conv1.weight") == 0).equal(zeros)) << "masked weights moved";
+  EXPECT_LT(adaptive, 0.95 * nearest);
+  EXPECT_TRUE(model->tensor("conv1.weight").masked_select(zeros).eq(0).all().item<bool>()) << "masked weights moved";
 
   // Ordinary rounding keeps every weight where it was put.
   for (std::size_t i = 0; i < model->steps().size(); ++i) {

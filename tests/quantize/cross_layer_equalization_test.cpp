@@ -101,7 +101,7 @@ TEST(CrossLayerEqualization, GivesBothLayersTheSameRangePerChannelAndHelpsPerTen
   };
   const double before = error_of(*model);
   equalize_layers(*model);
-  EXPECT_LT(error_of(*model), 0.5 * before);
+  EXPECT_LT(error_of(*model), 0.7 * before);
 
   const torch::Tensor hidden = model->tensor("hidden.weight").abs().amax(1);
   const torch::Tensor last = model->tensor("last.weight").abs().amax(0);

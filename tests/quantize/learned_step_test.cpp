@@ -65,7 +65,7 @@ TEST(LearnedStep, HasTheGradientsOfAten) {
     const torch::Tensor leaf = x.clone().set_requires_grad(true);
     const torch::Tensor step = step_of(q);
     at::_fake_quantize_learnable_per_tensor_affine(leaf, step, torch::zeros({1}), lowest, highest, factor).backward(dy);
-    EXPECT_TRUE(test::same_bits(ours.x, leaf.grad()));
+    EXPECT_TRUE(ours.x.equal(leaf.grad()));
     EXPECT_NEAR(ours.step.item<float>(), step.grad().item<float>(), 1e-4 * std::abs(step.grad().item<float>()) + 1e-6);
   }
 }
@@ -88,7 +88,7 @@ TEST(LearnedStep, HasTheGradientsOfAtenPerChannel) {
   const Gradients atens = run([&](const torch::Tensor& x, const torch::Tensor& steps) {
     return at::_fake_quantize_learnable_per_channel_affine(x, steps, torch::zeros({6}), 0, -limit, limit, 0.25);
   });
-  EXPECT_TRUE(test::same_bits(ours.x, atens.x));
+  EXPECT_TRUE(ours.x.equal(atens.x));
   EXPECT_TRUE(torch::allclose(ours.step, atens.step, 1e-4, 1e-5)) << ours.step << atens.step;
 }
 

@@ -104,10 +104,10 @@ TEST(Placement, KeepsSoftmaxFloatAndGivesStandaloneStepsTheirOwn) {
     EXPECT_EQ(placed.placement.on_codes[i], placed.model->graph().nodes[placed.model->steps()[i].node].name != "soft");
 }
 
-TEST(Placement, PrintsALinePerStep) {
+TEST(Placement, PrintsALinePerStepAndPerQuantizer) {
   const Placed placed(test::small_classifier(), every_layer);
   const std::string text = to_text(placed.placement, placed.model->graph(), placed.model->steps());
-  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), placed.model->steps().size() + 1);
+  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), placed.model->steps().size() + placed.placement.quantizers.size() + 3);
   for (const char* name : {"conv0", "pool1", "classifier"}) EXPECT_NE(text.find(name), std::string::npos);
 }
 

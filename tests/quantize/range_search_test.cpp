@@ -117,11 +117,13 @@ double divergence_by_definition(const Histogram& histogram, std::int64_t end, in
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
     const auto count = static_cast<double>(histogram.counts[i]);
     all += count;
-    p[std::min(i, size - 1)] += count;
     if (i >= size) continue;
+    p[i] = inside[i] = count;
     kept += count;
-    inside[i] = count;
   }
+  std::size_t outermost = size - 1;
+  while (outermost > 0 && inside[outermost] == 0) --outermost;
+  p[outermost] += all - kept;
   std::int64_t code = 0;
   for (std::size_t i = 0; i < size; ++i) {
     const double per_code = static_cast<double>(q.scale) / bin_width(histogram);

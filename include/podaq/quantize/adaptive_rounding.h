@@ -29,7 +29,7 @@ struct RoundingReport {
 /// Rounds each layer's weights on codes up or down so that the layer's output, not each weight, is closest to the float
 /// network's: AdaRound (Nagel et al., arXiv 2004.10568), layer by layer in execution order on the quantized network's
 /// inputs. Weights move onto the numbers that their codes stand for, so that ordinary rounding keeps them there. Weights
-/// that are exactly 0 stay so, and those at the ends of the codes too, so that scales stay. A layer that does not gain
+/// that are exactly 0 stay so (others may become 0), and those at the ends of the codes stay there, so that scales stay. A layer that does not gain
 /// is left alone. Writes to the network's own parameters and leaves its hooks enabled. Draws on no random numbers. The
 /// quantizer must have observed (calibrate). Throws Error(invalid_argument) naming an option outside its range.
 std::vector<RoundingReport> round_adaptively(GraphModule& model, const NetworkQuantizer& quantizer,

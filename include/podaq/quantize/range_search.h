@@ -23,7 +23,7 @@ struct CodeRange {
 [[nodiscard]] CodeRange least_squares_range(const Histogram& histogram, int bits);
 
 /// The range whose `bits`-bit codes keep most of the distribution: the least Kullback-Leibler divergence of the numbers,
-/// those beyond an end counted at it, from what the codes tell of them, the numbers of a code spread evenly over its
+/// those beyond an end counted at the outermost occupied bin, from what the codes tell of them, the numbers of a code spread evenly over its
 /// occupied bins (Migacz, 8-bit Inference with TensorRT, GTC 2017). Tries bin edges as least_squares_range does, among
 /// ranges of at least 2^bits bins: narrower ones lose nothing to rounding and would win by clipping all. Exact zeros are
 /// left out, since every range renders them exactly.
