@@ -17,6 +17,7 @@
 #include "compress/checkpoint_tensors.h"
 #include "compress/compressor_state.h"
 #include "compress/pruner_checkpoint.h"
+#include "compress/quantizer_tensors.h"
 #include "podaq/core/atomic_file.h"
 #include "podaq/core/error.h"
 #include "podaq/core/file.h"
@@ -47,19 +48,6 @@ NamedTensors gradients(const GraphModule& model) {
   for (const auto& item : model.named_parameters())
     if (item.value().grad().defined()) tensors.emplace_back(item.key(), item.value().grad());
   return tensors;
-}
-
-torch::Tensor range_tensor(const ObservedRange& range) {
-  return torch::tensor(
-      {range.minimum, range.maximum, range.is_observed ? 1.0 : 0.0, static_cast<double>(range.not_finite_elements)},
-      torch::kDouble);
-}
-
-ObservedRange range_of(const torch::Tensor& tensor) {
-  return {.minimum = tensor[0].item<double>(),
-          .maximum = tensor[1].item<double>(),
-          .is_observed = tensor[2].item<double>() != 0.0,
-          .not_finite_elements = static_cast<std::int64_t>(tensor[3].item<double>())};
 }
 
 torch::Tensor random_state() {
@@ -116,31 +104,15 @@ void require_fitting_gradients(const std::filesystem::path& path, const GraphMod
   }
 }
 
-// Whether `range_tensor` may have written it.
-bool is_range(const torch::Tensor& tensor) {
-  if (tensor.scalar_type() != torch::kDouble || tensor.dim() != 1 || tensor.size(0) != 4) return false;
-  constexpr double largest = std::numeric_limits<float>::max();
-  constexpr double most_elements = 9e15;  // below 2^53
-  const auto lies_in = [&](std::int64_t index, double lowest, double highest) {
-    const auto number = tensor[index].item<double>();
-    return number >= lowest && number <= highest;  // false for NaN
-  };
-  return lies_in(0, -largest, largest) && lies_in(1, tensor[0].item<double>(), largest) && lies_in(3, 0, most_elements);
-}
-
-std::map<std::string, ObservedRange> ranges_of(const std::filesystem::path& path,
-                                               const std::map<std::string, ObservedRange>& own,
-                                               const NamedTensors& saved) {
-  std::map<std::string, ObservedRange> ranges;
-  for (const auto& [name, tensor] : saved) {
-    if (!own.contains(name))
-      refuse_checkpoint(path, fmt::format("holds a range of '{}', which is not observed here", name));
-    if (!is_range(tensor)) refuse_checkpoint(path, fmt::format("the range of '{}' is none", name));
-    ranges.emplace(name, range_of(tensor));
+QuantizerState quantizer_state_in(const std::filesystem::path& path, const NetworkQuantizer& quantizer,
+                                  const NamedTensors& saved) {
+  try {
+    QuantizerState state = state_in(saved, quantizer.state());
+    quantizer.require_fitting(state);
+    return state;
+  } catch (const Error& error) {
+    refuse_checkpoint(path, error.what());
   }
-  if (ranges.size() != own.size())
-    refuse_checkpoint(path, fmt::format("holds {} ranges, {} values are observed here", ranges.size(), own.size()));
-  return ranges;
 }
 
 // A sampler reads its state in place; one that stands in for it meets every refusal first.
@@ -209,7 +181,8 @@ struct Contents {
   NamedTensors gradients;
   PrunerState pruner;
   bool rounded_zeros_folded = false;
-  std::map<std::string, ObservedRange> ranges;
+  QuantizerState quantizer;
+  bool calibrated = false;
   bool batch_norms_frozen = false;
   std::int64_t epoch = 0;
   std::int64_t steps_in_epoch = 0;
@@ -224,9 +197,8 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   const State& state = *state_;
   if (!state.is_attached()) throw Error(ErrorCode::invalid_argument, "save_checkpoint: call attach first");
 
-  NamedTensors ranges;
-  if (state.quantizer)
-    for (const auto& [name, range] : state.quantizer->ranges()) ranges.emplace_back(name, range_tensor(range));
+  NamedTensors quantizer;
+  if (state.quantizer) quantizer = tensors_of(state.quantizer->state());
 
   OutputArchive archive;
   archive.write("format", c10::IValue(std::string(format_name)));
@@ -235,12 +207,13 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   archive.write("epoch", c10::IValue(state.epoch));
   archive.write("steps_in_epoch", c10::IValue(state.steps_in_epoch));
   archive.write("steps_per_epoch", c10::IValue(state.steps_per_epoch));
+  archive.write("calibrated", c10::IValue(state.calibrated));
   archive.write("batch_norms_frozen", c10::IValue(state.model->batch_norms_frozen()));
   write_tensors(archive, "tensors", own_tensors(*state.model));
   write_tensors(archive, "gradients", gradients(*state.model));
   write_pruner_state(archive, state.pruner ? state.pruner->state() : PrunerState());
   archive.write("rounded_zeros_folded", c10::IValue(state.rounded_zeros_folded));
-  write_tensors(archive, "ranges", ranges);
+  write_tensors(archive, "quantizer", quantizer);
   archive.write("random", random_state(), /*is_buffer=*/true);
 
   OutputArchive optimizer(archive.compilation_unit());
@@ -287,8 +260,9 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     require_fitting_gradients(path, *state.model, read.gradients);
     read.pruner = read_pruner_state(path, *state.model, state.groups, archive);
     read.rounded_zeros_folded = read_flag(archive, "rounded_zeros_folded");
-    read.ranges = ranges_of(path, state.quantizer ? state.quantizer->ranges() : decltype(read.ranges)(),
-                            read_tensors(archive, "ranges"));
+    if (state.quantizer)
+      read.quantizer = quantizer_state_in(path, *state.quantizer, read_tensors(archive, "quantizer"));
+    read.calibrated = read_flag(archive, "calibrated");
     read.batch_norms_frozen = read_flag(archive, "batch_norms_frozen");
     read.epoch = read_integer(archive, "epoch");
     read.steps_in_epoch = read_integer(archive, "steps_in_epoch");
@@ -318,8 +292,9 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
   if (state.quantizer) {
     state.quantizer->disable(*state.model);
     state.quantizer->freeze_observers(false);
-    state.quantizer->set_ranges(contents.ranges);
+    state.quantizer->set_state(contents.quantizer);
   }
+  state.calibrated = contents.calibrated;
   state.model->freeze_batch_norms(contents.batch_norms_frozen);
   state.epoch = contents.epoch;
   state.steps_in_epoch = contents.steps_in_epoch;

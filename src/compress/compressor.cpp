@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compress/compressor_state.h"
+#include "compress/quantization_plan.h"
 #include "compress/recipe_plan.h"
 #include "compress/refuse_recipe.h"
 #include "podaq/core/error.h"
@@ -72,15 +73,7 @@ void require_own_parameters(const GraphModule& model, const torch::optim::Optimi
 
 NetworkQuantizer make_quantizer(const GraphModule& model, const Recipe& recipe) {
   compress_detail::QuantizationPlan plan = compress_detail::plan_quantization(model, recipe);
-  std::set<const Node*> chosen;
-  for (std::size_t i = 0; i < plan.chosen.size(); ++i)
-    if (plan.chosen[i]) chosen.insert(&model.graph().nodes[model.steps()[i].node]);
-  Placement placement =
-      place_quantizers(model.graph(), model.steps(), [&](const Node& node) { return chosen.contains(&node); });
-  return {model, std::move(placement),
-          NetworkQuantizerOptions{.activation_bits = recipe.quantize->activation_bits,
-                                  .weight_bits = std::move(plan.weight_bits),
-                                  .observer = recipe.quantize->observer}};
+  return {model, std::move(plan.placement), std::move(plan.options)};
 }
 
 }  // namespace
@@ -137,6 +130,9 @@ Compressor::~Compressor() = default;
 void Compressor::attach(torch::optim::Optimizer& optimizer, const AttachOptions& options) {
   require_steps(options.steps_per_epoch, "steps_per_epoch");
   require_steps(options.accumulation, "accumulation");
+  if (epochs() == 0)
+    throw Error(ErrorCode::invalid_argument,
+                "attach: the recipe has no stage to train; call calibrate and convert, or give it epochs");
   require_own_parameters(*state_->model, optimizer);
   const std::int64_t steps_per_epoch = (options.steps_per_epoch + options.accumulation - 1) / options.accumulation;
   if (state_->position() > 0 && steps_per_epoch != state_->steps_per_epoch)
@@ -177,7 +173,10 @@ void Compressor::step() {
                             "(not after each accumulated batch) and end_epoch() after each epoch, and attach with the "
                             "number of batches and the accumulation",
                             state.steps_per_epoch, state.epoch));
-  if (state.is_quantizing()) state.idle_quantizers = state.quantizer->take_idle();
+  if (state.is_quantizing()) {
+    state.idle_quantizers = state.quantizer->take_idle();
+    state.quantizer->learn_steps(*state.model);
+  }
   ++state.steps_in_epoch;
   if (state.pruner) state.pruner->gather(*state.model, state.position());
   state.follow_position();

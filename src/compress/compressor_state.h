@@ -21,6 +21,7 @@ struct Compressor::State {
   Recipe recipe;
   std::vector<PruneGroup> groups;
   std::optional<NetworkQuantizer> quantizer;
+  bool calibrated = false;
 
   // Since attach:
   torch::optim::Optimizer* optimizer = nullptr;
@@ -37,7 +38,9 @@ struct Compressor::State {
   [[nodiscard]] std::int64_t position() const { return epoch * steps_per_epoch + steps_in_epoch; }
   [[nodiscard]] Stage stage() const;
   [[nodiscard]] bool has_reached(Stage stage) const;
-  [[nodiscard]] bool is_quantizing() const { return quantizer && is_attached() && has_reached(Stage::quantize); }
+  [[nodiscard]] bool is_quantizing() const {
+    return quantizer && (calibrated || (is_attached() && has_reached(Stage::quantize)));
+  }
   [[nodiscard]] bool is_attached() const { return optimizer != nullptr; }
 
   /// Brings network, masks and quantizers to what the position asks for.

@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <variant>
+#include <cmath>
+#include <vector>
 
 #include "compress/compressor_state.h"
 #include "compress/integer_graph.h"
@@ -28,14 +29,25 @@ void require_observed(const GraphModule& model, const NetworkQuantizer& quantize
     for (const ValueId value : placed.observed) {
       const std::string& name = graph.values[value].name;
       if (ranges.at(name).is_observed) continue;
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("convert: no data observed at value '{}', read by '{}'; train in the quantize stage first", name,
-                      reader_of(graph, value)));
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("convert: no data observed at value '{}', read by '{}'; train in the quantize "
+                              "stage, or calibrate, first",
+                              name, reader_of(graph, value)));
     }
 }
 
-compress_detail::IntegerPlan integer_plan(const GraphModule& model, const NetworkQuantizer& quantizer) {
+// The learned steps as they apply to the folded weight (see fake_quantize_layer).
+std::vector<float> folded_steps(const Graph& snapshot, const Step& step, const NetworkQuantizer& quantizer,
+                                std::size_t index) {
+  std::vector<float> steps = quantizer.weight_steps(index);
+  if (!step.batch_norm || quantizer.weight_quantization(index).granularity == WeightGranularity::tensor) return steps;
+  const std::vector<float> factors = batch_norm_affine(snapshot, snapshot.nodes[*step.batch_norm]).scale;
+  for (std::size_t c = 0; c < steps.size(); ++c) steps[c] *= std::abs(factors[c]);
+  return steps;
+}
+
+compress_detail::IntegerPlan integer_plan(const GraphModule& model, const Graph& snapshot,
+                                          const NetworkQuantizer& quantizer) {
   const Graph& graph = model.graph();
   const Placement& placement = quantizer.placement();
   compress_detail::IntegerPlan plan;
@@ -44,7 +56,10 @@ compress_detail::IntegerPlan integer_plan(const GraphModule& model, const Networ
       plan.values.emplace(graph.values[value].name, quantizer.qparams(*index).value());
   for (std::size_t i = 0; i < model.steps().size(); ++i)
     if (placement.on_codes[i])
-      plan.steps_on_codes.emplace(graph.values[model.steps()[i].output].name, quantizer.weight_bits(i));
+      plan.steps_on_codes.emplace(
+          graph.values[model.steps()[i].output].name,
+          compress_detail::StepOnCodes{.weight = quantizer.weight_quantization(i),
+                                       .learned = folded_steps(snapshot, model.steps()[i], quantizer, i)});
   return plan;
 }
 
@@ -76,16 +91,17 @@ void Compressor::State::require_fixed_masks() const {
 
 Graph Compressor::State::integer_graph() const {
   require_observed(*model, *quantizer);
-  return compress_detail::to_integer_graph(fuse(model->snapshot()), integer_plan(*model, *quantizer));
+  const Graph snapshot = model->snapshot();
+  return compress_detail::to_integer_graph(fuse(snapshot), integer_plan(*model, snapshot, *quantizer));
 }
 
 Graph Compressor::convert(const ConvertOptions& options) const {
   const State& state = *state_;
   state.require_fixed_masks();
-  if (state.quantizer && !state.is_quantizing())
+  if (state.quantizer && !state.is_quantizing() && epochs() > 0)
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("convert: the recipe quantizes, but training is still in stage '{}'; train on, or use a "
-                            "recipe without [quantize]",
+                fmt::format("convert: the recipe quantizes, but training is still in stage '{}'; train on, "
+                            "call calibrate, or use a recipe without [quantize]",
                             name_of(stage())));
   if (!state.idle_quantizers.empty())
     throw Error(ErrorCode::invalid_argument,

@@ -31,11 +31,11 @@ class IntegerGraphBuilder {
   }
 
   void take(const Node& node) {
-    const auto bits = plan_.steps_on_codes.find(source_.values[node.output].name);
-    if (bits == plan_.steps_on_codes.end())
+    const auto step = plan_.steps_on_codes.find(source_.values[node.output].name);
+    if (step == plan_.steps_on_codes.end())
       append_float(node);
     else
-      append_on_codes(node, bits->second);
+      append_on_codes(node, step->second);
   }
 
   [[nodiscard]] Graph result() && {
@@ -112,8 +112,8 @@ class IntegerGraphBuilder {
     append_with_number(std::move(node));
   }
 
-  void append_on_codes(Node node, int weight_bits) {
-    if (std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op)) encode(node, weight_bits);
+  void append_on_codes(Node node, const StepOnCodes& step) {
+    if (std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op)) encode(node, step);
     for (ValueId& input : node.inputs) input = codes_[input].value();
     if (!qparams_of(node.output)) {
       append_with_number(std::move(node));
@@ -125,11 +125,12 @@ class IntegerGraphBuilder {
     result_.nodes.push_back(std::move(node));
   }
 
-  void encode(Node& node, int bits) {
+  void encode(Node& node, const StepOnCodes& step) {
     const Tensor& weight = tensor_at(source_, node.tensors.at(0));
     const bool has_bias = node.tensors.size() > 1 && !node.tensors[1].empty();
     const Tensor* bias = has_bias ? &tensor_at(source_, node.tensors[1]) : nullptr;
-    LayerCodes codes = encode_layer(node.name, weight, bias, bits, qparams_of(node.inputs.at(0)).value());
+    LayerCodes codes =
+        encode_layer(node.name, weight, bias, step.weight, step.learned, qparams_of(node.inputs.at(0)).value());
     node.tensors[0] = store(node.tensors[0], std::move(codes.weight));
     if (codes.bias) node.tensors[1] = store(node.tensors[1], std::move(*codes.bias));
   }

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
+#include <string_view>
 #include <variant>
 
 #include "compress/prune_words.h"
+#include "compress/recipe_words.h"
 #include "compress/refuse_recipe.h"
 #include "podaq/core/sha256.h"
 
@@ -47,15 +50,18 @@ void check_stages(const Checker& checker, const Recipe& recipe) {
   checker.require_range(epochs.freeze_batch_norm, 0, longest, "epochs.freeze_batch_norm");
   checker.require_range(epochs.freeze_observers, 0, longest, "epochs.freeze_observers");
 
-  checker.require(total_epochs(recipe) > 0, "epochs", "sum to 0: give at least one stage a length");
+  checker.require(total_epochs(recipe) > 0 || recipe.quantize, "epochs",
+                  "sum to 0: give at least one stage a length (only a recipe with [quantize] can do without training)");
+  checker.require(total_epochs(recipe) > 0 || !recipe.prune, "epochs.prune", "is 0, but there is a [prune]");
   checker.require(recipe.prune || epochs.prune == 0, "epochs.prune", "is set, but there is no [prune]");
   checker.require(recipe.prune || epochs.recover == 0, "epochs.recover", "is set, but there is no [prune]");
   checker.require(recipe.quantize || epochs.quantize == 0, "epochs.quantize", "is set, but there is no [quantize]");
   checker.require(recipe.quantize || epochs.freeze_observers == 0, "epochs.freeze_observers",
                   "is set, but there is no [quantize]");
-  checker.require(!recipe.quantize || epochs.quantize + epochs.freeze_batch_norm > 0, "epochs.quantize",
+  const bool calibrates = recipe.quantize && (recipe.quantize->post_training || total_epochs(recipe) == 0);
+  checker.require(!recipe.quantize || calibrates || epochs.quantize + epochs.freeze_batch_norm > 0, "epochs.quantize",
                   "is 0, but [quantize] needs a stage in which observers see data: give quantize or "
-                  "freeze_batch_norm a length");
+                  "freeze_batch_norm a length, or add [quantize.post_training] and call Compressor::calibrate");
 }
 
 // 1 is let through here: only with the network at hand can the nearest reachable sparsity be named.
@@ -157,19 +163,53 @@ void check_prune(const Checker& checker, const Recipe& recipe) {
   }
 }
 
+void check_bits(const Checker& checker, std::span<const BitsFor> exceptions, int lowest, const std::string& field) {
+  for (const BitsFor& exception : exceptions) {
+    checker.require(!exception.names.empty(), field, "holds an empty name");
+    checker.require_range(exception.bits, lowest, 8, fmt::format("{}.\"{}\"", field, exception.names));
+  }
+}
+
+void check_observer(const Checker& checker, const ObserverOptions& observer) {
+  if (const auto* ema = std::get_if<EmaObserver>(&observer))
+    checker.require(ema->averaging_constant > 0 && ema->averaging_constant <= 1, "quantize.averaging_constant",
+                    fmt::format("is {}, must lie in (0, 1]", ema->averaging_constant));
+  if (const auto* percentile = std::get_if<PercentileObserver>(&observer))
+    checker.require(percentile->percentile > 50 && percentile->percentile <= 100, "quantize.percentile",
+                    fmt::format("is {}, must lie in (50, 100]", percentile->percentile));
+  checker.require(!std::holds_alternative<FixedObserver>(observer), "quantize.observer",
+                  "cannot be a fixed range for all values; name values in quantize.fixed_ranges");
+}
+
+void check_post_training(const Checker& checker, const PostTrainingRecipe& recipe) {
+  const std::string table = "quantize.post_training.";
+  checker.require_range(recipe.rounding.iterations, 1, 1000000, table + "rounding_iterations");
+  checker.require(recipe.rounding.learning_rate > 0 && recipe.rounding.learning_rate <= 1,
+                  table + "rounding_learning_rate",
+                  fmt::format("is {}, must lie in (0, 1]", recipe.rounding.learning_rate));
+  checker.require_range(recipe.rounding.regularization, 0, 1000, table + "rounding_regularization");
+}
+
 void check_quantize(const Checker& checker, const QuantizeRecipe& quantize) {
   checker.require_range(quantize.weight_bits, 2, 8, "quantize.weight_bits");
   checker.require_range(quantize.activation_bits, 4, 8, "quantize.activation_bits");
-  const double constant = quantize.observer.averaging_constant;
-  checker.require(constant > 0 && constant <= 1, "quantize.averaging_constant",
-                  fmt::format("is {}, must lie in (0, 1]", constant));
+  checker.require_range(quantize.step_learning_rate, 0, 1000, "quantize.step_learning_rate");
+  check_observer(checker, quantize.observer);
+  for (const FixedRangeFor& fixed : quantize.fixed_ranges) {
+    const std::string field = fmt::format("quantize.fixed_ranges.\"{}\"", fixed.values);
+    constexpr double largest = std::numeric_limits<float>::max();
+    checker.require(!fixed.values.empty(), "quantize.fixed_ranges", "holds an empty name");
+    checker.require_range(fixed.range.minimum, -largest, largest, field);
+    checker.require_range(fixed.range.maximum, fixed.range.minimum, largest, field);
+  }
   checker.require_globs(quantize.layers, "quantize.layers");
   checker.require_globs(quantize.float_layers, "quantize.float_layers");
-  for (const LayerBits& exception : quantize.weight_bits_by_layer) {
-    checker.require(!exception.layers.empty(), "quantize.weight_bits_by_layer", "holds an empty name");
-    checker.require_range(exception.weight_bits, 2, 8,
-                          fmt::format("quantize.weight_bits_by_layer.\"{}\"", exception.layers));
-  }
+  checker.require_globs(quantize.float_values, "quantize.float_values");
+  checker.require_globs(quantize.quantized_values, "quantize.quantized_values");
+  if (quantize.post_training) check_post_training(checker, *quantize.post_training);
+  check_bits(checker, quantize.weight_bits_by_layer, 2, "quantize.weight_bits_by_layer");
+  check_bits(checker, quantize.activation_bits_by_layer, 4, "quantize.activation_bits_by_layer");
+  check_bits(checker, quantize.activation_bits_by_value, 4, "quantize.activation_bits_by_value");
 }
 
 std::string quoted(const std::string& text) {
@@ -221,15 +261,45 @@ std::string toml_of(const PruneRecipe& prune) {
   return text;
 }
 
+std::string bits_table(std::span<const BitsFor> exceptions, std::string_view name) {
+  std::string text = exceptions.empty() ? "" : fmt::format("\n[quantize.{}]\n", name);
+  for (const BitsFor& exception : exceptions) text += fmt::format("{} = {}\n", quoted(exception.names), exception.bits);
+  return text;
+}
+
+std::string toml_of(const ObserverOptions& observer) {
+  std::string text = fmt::format("observer = \"{}\"\n", name_of(observer));
+  if (const auto* ema = std::get_if<EmaObserver>(&observer))
+    text += fmt::format("averaging_constant = {}\n", ema->averaging_constant);
+  if (const auto* percentile = std::get_if<PercentileObserver>(&observer))
+    text += fmt::format("percentile = {}\n", percentile->percentile);
+  return text;
+}
+
+std::string toml_of(const PostTrainingRecipe& recipe) {
+  return fmt::format(
+      "\n[quantize.post_training]\nequalize_layers = {}\nadaptive_rounding = {}\nbias_correction = {}\n"
+      "rounding_iterations = {}\nrounding_learning_rate = {}\nrounding_regularization = {}\n",
+      recipe.equalize_layers, recipe.adaptive_rounding, recipe.bias_correction, recipe.rounding.iterations,
+      recipe.rounding.learning_rate, recipe.rounding.regularization);
+}
+
 std::string toml_of(const QuantizeRecipe& quantize) {
   std::string text = fmt::format(
-      "\n[quantize]\nweight_bits = {}\nactivation_bits = {}\nobserver = \"{}\"\naveraging_constant = {}\n"
-      "layers = {}\nfloat_layers = {}\n",
-      quantize.weight_bits, quantize.activation_bits, quantize.observer.kind == ObserverKind::ema ? "ema" : "min_max",
-      quantize.observer.averaging_constant, list_of(quantize.layers), list_of(quantize.float_layers));
-  if (!quantize.weight_bits_by_layer.empty()) text += "\n[quantize.weight_bits_by_layer]\n";
-  for (const LayerBits& exception : quantize.weight_bits_by_layer)
-    text += fmt::format("{} = {}\n", quoted(exception.layers), exception.weight_bits);
+      "\n[quantize]\nweight_bits = {}\nactivation_bits = {}\nweight_scale = \"{}\"\nweight_granularity = \"{}\"\n"
+      "activation_scale = \"{}\"\nstep_learning_rate = {}\n{}layers = {}\nfloat_layers = {}\nfloat_values = {}\n"
+      "quantized_values = {}\n",
+      quantize.weight_bits, quantize.activation_bits, compress_detail::word_of(quantize.weight_scale),
+      compress_detail::word_of(quantize.weight_granularity), compress_detail::word_of(quantize.activation_scale),
+      quantize.step_learning_rate, toml_of(quantize.observer), list_of(quantize.layers), list_of(quantize.float_layers),
+      list_of(quantize.float_values), list_of(quantize.quantized_values));
+  if (!quantize.fixed_ranges.empty()) text += "\n[quantize.fixed_ranges]\n";
+  for (const FixedRangeFor& fixed : quantize.fixed_ranges)
+    text += fmt::format("{} = [{}, {}]\n", quoted(fixed.values), fixed.range.minimum, fixed.range.maximum);
+  text += bits_table(quantize.weight_bits_by_layer, "weight_bits_by_layer");
+  text += bits_table(quantize.activation_bits_by_layer, "activation_bits_by_layer");
+  text += bits_table(quantize.activation_bits_by_value, "activation_bits_by_value");
+  if (quantize.post_training) text += toml_of(*quantize.post_training);
   return text;
 }
 

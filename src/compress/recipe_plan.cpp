@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <span>
-#include <variant>
 
 #include "compress/prune_words.h"
 #include "compress/refuse_recipe.h"
@@ -14,10 +12,6 @@
 
 namespace podaq::compress_detail {
 namespace {
-
-bool has_weights(const Node& node) {
-  return std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op);
-}
 
 std::string names_of(std::span<const WeightedLayer> layers) {
   std::string names;
@@ -28,13 +22,8 @@ std::string names_of(std::span<const WeightedLayer> layers) {
 void require_match(const Recipe& recipe, const std::string& field, const std::string& glob,
                    std::span<const WeightedLayer> layers) {
   const auto matches = [&](const WeightedLayer& layer) { return chooses_layer(glob, layer); };
-  if (std::any_of(layers.begin(), layers.end(), matches)) return;
-  refuse_recipe(recipe, fmt::format("{}.\"{}\"", field, glob),
-                fmt::format("matches no layer; the network's layers are: {}", names_of(layers)));
-}
-
-bool is_chosen(std::span<const std::string> globs, const WeightedLayer& layer) {
-  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return chooses_layer(glob, layer); });
+  compress_detail::require_match(recipe, field, glob, std::any_of(layers.begin(), layers.end(), matches), "layer",
+                                 names_of(layers));
 }
 
 // Wildcards pass over frozen layers; a name without one means that very layer.
@@ -212,37 +201,6 @@ PrunerOptions plan_schedule(const Recipe& recipe, std::int64_t begin, std::int64
   if (prune.rewind_epoch)
     options.rewind_step = std::llround(*prune.rewind_epoch * static_cast<double>(steps_per_epoch));
   return options;
-}
-
-QuantizationPlan plan_quantization(const GraphModule& model, const Recipe& recipe) {
-  const QuantizeRecipe& quantize = recipe.quantize.value();
-  std::vector<WeightedLayer> layers;  // tied ones too: each works on codes of its own
-  for (const Step& step : model.steps()) {
-    const Node& node = model.graph().nodes[step.node];
-    if (has_weights(node)) layers.push_back({.name = node.name, .weight = node.tensors.at(0)});
-  }
-  for (const std::string& glob : quantize.layers) require_match(recipe, "quantize.layers", glob, layers);
-  for (const std::string& glob : quantize.float_layers) require_match(recipe, "quantize.float_layers", glob, layers);
-  for (const LayerBits& exception : quantize.weight_bits_by_layer)
-    require_match(recipe, "quantize.weight_bits_by_layer", exception.layers, layers);
-
-  QuantizationPlan plan;
-  for (const Step& step : model.steps()) {
-    const Node& node = model.graph().nodes[step.node];
-    if (!has_weights(node)) {
-      plan.chosen.push_back(false);
-      plan.weight_bits.push_back(8);
-      continue;
-    }
-    const WeightedLayer layer{.name = node.name, .weight = node.tensors.at(0)};
-    plan.chosen.push_back(is_chosen(quantize.layers, layer) && !is_chosen(quantize.float_layers, layer));
-    const auto exception =
-        std::find_if(quantize.weight_bits_by_layer.rbegin(), quantize.weight_bits_by_layer.rend(),
-                     [&](const LayerBits& candidate) { return chooses_layer(candidate.layers, layer); });
-    const bool is_exception = exception != quantize.weight_bits_by_layer.rend();
-    plan.weight_bits.push_back(is_exception ? exception->weight_bits : quantize.weight_bits);
-  }
-  return plan;
 }
 
 }  // namespace podaq::compress_detail

@@ -1,11 +1,9 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "podaq/compress/recipe.h"
 #include "podaq/prune/pruner.h"
-#include "podaq/quantize/placement.h"
 #include "podaq/training/graph_module.h"
 
 namespace podaq::compress_detail {
@@ -19,12 +17,5 @@ namespace podaq::compress_detail {
 /// short for what the recipe asks.
 [[nodiscard]] PrunerOptions plan_schedule(const Recipe& recipe, std::int64_t begin, std::int64_t end,
                                           std::int64_t steps_per_epoch);
-
-/// Whether each step's layer works on codes, and with how many weight bits.
-struct QuantizationPlan {
-  std::vector<bool> chosen;      ///< One per step; false for steps without weights.
-  std::vector<int> weight_bits;  ///< One per step.
-};
-[[nodiscard]] QuantizationPlan plan_quantization(const GraphModule& model, const Recipe& recipe);
 
 }  // namespace podaq::compress_detail

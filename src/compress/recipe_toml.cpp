@@ -7,10 +7,13 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "compress/prune_words.h"
+#include "compress/recipe_words.h"
 #include "podaq/compress/recipe.h"
 #include "podaq/core/error.h"
 #include "podaq/core/file.h"
@@ -45,6 +48,13 @@ class Table {
 
   void read(std::string_view key, std::int64_t& number) const {
     if (const toml::node* node = find(key)) number = whole_number_at(*node, path_to(key));
+  }
+
+  void read(std::string_view key, bool& flag) const {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    if (!node->is_boolean()) fail(node->source(), path_to(key), "must be true or false");
+    flag = node->value<bool>().value();
   }
 
   template <typename Value>
@@ -82,15 +92,26 @@ class Table {
     }
   }
 
+  void read(std::string_view key, std::vector<BitsFor>& exceptions) const {
+    read_by_layer(key, [&](std::string glob, const toml::node& value, const std::string& path) {
+      exceptions.push_back({.names = std::move(glob), .bits = integer_at(value, path)});
+    });
+  }
+
+  // A choice that is one of the words for its type.
+  template <typename Choice>
+  requires std::is_enum_v<Choice>
+  void read(std::string_view key, Choice& choice) const { read(key, choice, compress_detail::words_for<Choice>); }
+
   template <typename Choice>
   void read(std::string_view key, Choice& choice,
             std::initializer_list<std::pair<std::string_view, Choice>> choices) const {
     read(key, choice, std::span(choices.begin(), choices.size()));
   }
 
-  template <typename Choice, std::size_t Extent>
+  template <typename Choice>
   void read(std::string_view key, Choice& choice,
-            std::span<const std::pair<std::string_view, Choice>, Extent> choices) const {
+            std::span<const std::pair<std::string_view, std::type_identity_t<Choice>>> choices) const {
     const toml::node* node = find(key);
     if (node == nullptr) return;
     const auto word = node->value_exact<std::string>();
@@ -124,6 +145,18 @@ class Table {
       note(path, *value);
       visit(std::string(glob->str()), *value, path);
     }
+  }
+
+  [[nodiscard]] FixedObserver range_at(const toml::node& node, const std::string& path) const {
+    const toml::array* array = node.as_array();
+    if (array == nullptr || array->size() != 2)
+      fail(node.source(), path, "must be a list of two numbers, the smallest and the largest");
+    return {.minimum = number_at(*array->get(0), path), .maximum = number_at(*array->get(1), path)};
+  }
+
+  // Refuses a key that goes with another choice than the one made.
+  void forbid(std::string_view key, std::string_view reason) const {
+    if (const toml::node* node = find(key)) fail(node->source(), path_to(key), std::string(reason));
   }
 
   // The table at `key`, if there is one.
@@ -247,19 +280,63 @@ PruneRecipe read_prune(const Table& table) {
   return prune;
 }
 
+ObserverOptions read_observer(const Table& table) {
+  ObserverOptions observer;
+  table.read("observer", observer,
+             {{"ema", EmaObserver{}},
+              {"min_max", MinMaxObserver{}},
+              {"percentile", PercentileObserver{}},
+              {"least_squares", LeastSquaresObserver{}},
+              {"least_divergence", LeastDivergenceObserver{}}});
+  if (auto* ema = std::get_if<EmaObserver>(&observer))
+    table.read("averaging_constant", ema->averaging_constant);
+  else
+    table.forbid("averaging_constant", "belongs to observer = \"ema\"");
+  if (auto* percentile = std::get_if<PercentileObserver>(&observer))
+    table.read("percentile", percentile->percentile);
+  else
+    table.forbid("percentile", "belongs to observer = \"percentile\"");
+  return observer;
+}
+
+PostTrainingRecipe read_post_training(const Table& table) {
+  table.allow_only({"equalize_layers", "adaptive_rounding", "bias_correction", "rounding_iterations",
+                    "rounding_learning_rate", "rounding_regularization"});
+  PostTrainingRecipe recipe;
+  table.read("equalize_layers", recipe.equalize_layers);
+  table.read("adaptive_rounding", recipe.adaptive_rounding);
+  table.read("bias_correction", recipe.bias_correction);
+  table.read("rounding_iterations", recipe.rounding.iterations);
+  table.read("rounding_learning_rate", recipe.rounding.learning_rate);
+  table.read("rounding_regularization", recipe.rounding.regularization);
+  return recipe;
+}
+
 QuantizeRecipe read_quantize(const Table& table) {
-  table.allow_only({"weight_bits", "activation_bits", "observer", "averaging_constant", "layers", "float_layers",
-                    "weight_bits_by_layer"});
+  table.allow_only({"weight_bits", "activation_bits", "weight_scale", "weight_granularity", "activation_scale",
+                    "step_learning_rate", "observer", "averaging_constant", "percentile", "fixed_ranges", "layers",
+                    "float_layers", "weight_bits_by_layer", "activation_bits_by_layer", "activation_bits_by_value",
+                    "float_values", "quantized_values", "post_training"});
   QuantizeRecipe quantize;
   table.read("weight_bits", quantize.weight_bits);
   table.read("activation_bits", quantize.activation_bits);
-  table.read("observer", quantize.observer.kind, {{"ema", ObserverKind::ema}, {"min_max", ObserverKind::min_max}});
-  table.read("averaging_constant", quantize.observer.averaging_constant);
+  table.read("weight_scale", quantize.weight_scale);
+  table.read("weight_granularity", quantize.weight_granularity);
+  table.read("activation_scale", quantize.activation_scale);
+  table.read("step_learning_rate", quantize.step_learning_rate);
+  quantize.observer = read_observer(table);
+  table.read_by_layer("fixed_ranges", [&](std::string glob, const toml::node& value, const std::string& path) {
+    quantize.fixed_ranges.push_back({.values = std::move(glob), .range = table.range_at(value, path)});
+  });
   table.read("layers", quantize.layers);
   table.read("float_layers", quantize.float_layers);
-  table.read_by_layer("weight_bits_by_layer", [&](std::string glob, const toml::node& value, const std::string& path) {
-    quantize.weight_bits_by_layer.push_back({.layers = std::move(glob), .weight_bits = table.integer_at(value, path)});
-  });
+  table.read("weight_bits_by_layer", quantize.weight_bits_by_layer);
+  table.read("activation_bits_by_layer", quantize.activation_bits_by_layer);
+  table.read("activation_bits_by_value", quantize.activation_bits_by_value);
+  table.read("float_values", quantize.float_values);
+  table.read("quantized_values", quantize.quantized_values);
+  if (const auto post_training = table.child("post_training"))
+    quantize.post_training = read_post_training(*post_training);
   return quantize;
 }
 

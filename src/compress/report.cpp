@@ -35,7 +35,7 @@ CompressionReport Compressor::report() const {
     if (state.quantizer)
       for (std::size_t i = 0; i < state.model->steps().size(); ++i)
         if (state.quantizer->placement().on_codes[i] && graph.nodes[state.model->steps()[i].node].name == layer.name)
-          entry.weight_bits = state.quantizer->weight_bits(i);
+          entry.weight_bits = state.quantizer->weight_quantization(i).bits;
     report.layers.push_back(std::move(entry));
   }
   if (state.quantizer)

@@ -8,15 +8,11 @@
 
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
+#include "podaq/core/variant.h"
 #include "podaq/data/counter_random.h"
 
 namespace podaq {
 namespace {
-
-template <typename... Kinds>
-bool is_any_of(const Criterion& criterion) {
-  return (std::holds_alternative<Kinds>(criterion) || ...);
-}
 
 constexpr std::array<std::string_view, std::variant_size_v<Criterion>> names = {
     "magnitude_l1",     "magnitude_l2",     "taylor", "movement",  "lamp",

@@ -15,19 +15,18 @@
 #include "podaq/core/text.h"
 #include "podaq/numerics/quantize.h"
 #include "quantize/fake_quantize_rows.h"
+#include "quantize/memory_layout.h"
 
 namespace podaq {
 namespace {
+
+using namespace quantize_detail;
 
 using quantize_detail::fake_quantize_row;
 using quantize_detail::pass_gradient_row;
 using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
-
-bool takes_one_pass(const torch::Tensor& x) {
-  return x.device().is_cpu() && x.scalar_type() == torch::kFloat && x.layout() == torch::kStrided;
-}
 
 constexpr std::size_t most_operands = 3;
 
@@ -87,11 +86,6 @@ torch::Tensor passed_gradient(const torch::Tensor& x, const torch::Tensor& dy, c
 
 QParams channel_parameters(float scale, std::int32_t limit) {
   return {.scale = scale, .zero_point = 0, .lowest = -limit, .highest = limit};
-}
-
-// Whether each channel is one run of floats, as in row-major and channels-last weights.
-bool has_channel_runs(const torch::Tensor& x) {
-  return takes_one_pass(x) && x.is_non_overlapping_and_dense() && x.numel() > 0 && x.stride(0) * x.size(0) == x.numel();
 }
 
 torch::Tensor column(std::span<const float> values, const torch::Tensor& x) {

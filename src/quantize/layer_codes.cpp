@@ -37,38 +37,16 @@ void require_safe_accumulator(const std::string& layer, std::size_t channel, std
 
 }  // namespace
 
-std::vector<float> largest_magnitudes(std::span<const float> weights, std::size_t channels) {
-  std::vector<float> largest(channels, 0.0F);
-  const std::size_t count = channels == 0 ? 0 : weights.size() / channels;
-  for (std::size_t c = 0; c < channels; ++c) {
-    float channel_largest = 0.0F;
-    for (const float weight : weights.subspan(c * count, count)) {
-      const float magnitude = std::abs(weight);
-      channel_largest = magnitude > channel_largest ? magnitude : channel_largest;
-    }
-    largest[c] = channel_largest;
-  }
-  return largest;
-}
-
-std::vector<float> choose_weight_scales(std::span<const float> largest, std::span<const float> bias, int bits,
-                                        const QParams& input) {
-  std::vector<float> scales(largest.size());
-  for (std::size_t c = 0; c < largest.size(); ++c)
-    scales[c] = numerics::choose_weight_scale(largest[c], bits, bias.empty() ? 0.0F : bias[c], input.scale);
-  return scales;
-}
-
-LayerCodes encode_layer(const std::string& layer, const Tensor& weight, const Tensor* bias, int bits,
-                        const QParams& input) {
+LayerCodes encode_layer(const std::string& layer, const Tensor& weight, const Tensor* bias,
+                        const WeightQuantization& how, std::span<const float> learned, const QParams& input) {
   const std::span<const float> weights = elements<float>(weight);
   const std::span<const float> biases = bias == nullptr ? std::span<const float>() : elements<float>(*bias);
   require_finite(layer, "weight", weights);
   require_finite(layer, "bias", biases);
 
   const auto channels = static_cast<std::size_t>(weight.shape.at(0));
-  const std::int32_t limit = numerics::weight_code_limit(bits);
-  const std::vector<float> scales = choose_weight_scales(largest_magnitudes(weights, channels), biases, bits, input);
+  const std::int32_t limit = numerics::weight_code_limit(how.bits);
+  const std::vector<float> scales = choose_weight_scales(weights, channels, biases, how, learned, input);
   const std::size_t count = channels == 0 ? 0 : weights.size() / channels;
 
   std::vector<std::int8_t> codes(weights.size());
@@ -85,7 +63,8 @@ LayerCodes encode_layer(const std::string& layer, const Tensor& weight, const Te
   LayerCodes result;
   result.weight = make_tensor<std::int8_t>(DType::s8, weight.shape, codes);
   result.weight.scales = scales;
-  result.weight.bits = bits;
+  if (how.granularity == WeightGranularity::tensor && !scales.empty()) result.weight.scales.resize(1);
+  result.weight.bits = how.bits;
   if (bias != nullptr) result.bias = make_tensor<std::int32_t>(DType::i32, bias->shape, bias_codes);
   return result;
 }

@@ -7,13 +7,11 @@
 #include <numeric>
 #include <variant>
 
+#include "podaq/core/error.h"
+#include "podaq/core/variant.h"
+
 namespace podaq {
 namespace {
-
-template <typename... Ops>
-bool is_any_of(const Op& op) {
-  return (std::holds_alternative<Ops>(op) || ...);
-}
 
 bool has_weights(const Op& op) {
   return is_any_of<Conv, Linear>(op);
@@ -37,17 +35,41 @@ struct Domains {
   std::vector<bool> value_read_as_codes;
 };
 
-Domains find_domains(const Graph& graph, const std::vector<Step>& steps, const LayerChoice& choose) {
+[[noreturn]] void refuse(const Graph& graph, ValueId value, const std::string& problem) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("placement: value '{}' {}", graph.values[value].name, problem));
+}
+
+void require_possible(const Graph& graph, const std::vector<Step>& steps, const PlacementOverrides& overrides) {
+  const std::vector<ValueId> possible = quantizable_values(graph, steps);
+  for (const std::set<ValueId>* values : {&overrides.stay_float, &overrides.quantized})
+    for (const ValueId value : *values)
+      if (std::find(possible.begin(), possible.end(), value) == possible.end())
+        refuse(graph, value, "lies inside a step that conversion fuses, where no quantizer can stand");
+  for (const ValueId value : overrides.quantized)
+    if (overrides.stay_float.contains(value)) refuse(graph, value, "cannot both stay float and be quantized");
+}
+
+Domains find_domains(const Graph& graph, const std::vector<Step>& steps, const LayerChoice& choose,
+                     const PlacementOverrides& overrides) {
   Domains domains{.step_on_codes = std::vector<bool>(steps.size()),
                   .value_read_as_codes = std::vector<bool>(graph.values.size())};
+  for (const ValueId value : overrides.quantized) domains.value_read_as_codes[value] = true;
   for (std::size_t i = steps.size(); i-- > 0;) {
     const Node& node = graph.nodes[steps[i].node];
-    const bool on_codes = has_weights(node.op)
-                              ? choose(node)
-                              : !is_always_float(graph, node) && domains.value_read_as_codes[steps[i].output];
+    const std::vector<ValueId> inputs = values_read(graph, steps[i]);
+    const auto kept_float =
+        std::find_if(inputs.begin(), inputs.end(), [&](ValueId value) { return overrides.stay_float.contains(value); });
+    const bool on_codes = has_weights(node.op) ? choose(node)
+                                               : !is_always_float(graph, node) && kept_float == inputs.end() &&
+                                                     domains.value_read_as_codes[steps[i].output];
     domains.step_on_codes[i] = on_codes;
     if (!on_codes) continue;
-    for (const ValueId value : values_read(graph, steps[i])) domains.value_read_as_codes[value] = true;
+    if (kept_float != inputs.end())
+      refuse(graph, *kept_float,
+             fmt::format("cannot stay float: layer '{}', which works on codes, reads it; let it be quantized, or keep "
+                         "the layer float too",
+                         node.name));
+    for (const ValueId value : inputs) domains.value_read_as_codes[value] = true;
   }
   return domains;
 }
@@ -80,8 +102,16 @@ std::vector<ValueId> values_read(const Graph& graph, const Step& step) {
   return values;
 }
 
-Placement place_quantizers(const Graph& graph, const std::vector<Step>& steps, const LayerChoice& choose) {
-  const Domains domains = find_domains(graph, steps, choose);
+std::vector<ValueId> quantizable_values(const Graph& graph, const std::vector<Step>& steps) {
+  std::vector<ValueId> values = graph.inputs;
+  for (const Step& step : steps) values.push_back(step.output);
+  return values;
+}
+
+Placement place_quantizers(const Graph& graph, const std::vector<Step>& steps, const LayerChoice& choose,
+                           const PlacementOverrides& overrides) {
+  require_possible(graph, steps, overrides);
+  const Domains domains = find_domains(graph, steps, choose, overrides);
 
   SharedParameters shared(graph.values.size());
   std::vector<bool> holds_codes_already(graph.values.size());
@@ -122,6 +152,17 @@ std::string to_text(const Placement& placement, const Graph& graph, const std::v
     for (const ValueId value : values_read(graph, steps[i])) reads.push_back(domain_of(value));
     text += fmt::format("{:<32} {:<12} {:<8} {:<16} {}\n", node.name, name_of(node.op),
                         placement.on_codes[i] ? "codes" : "float", fmt::join(reads, " "), domain_of(steps[i].output));
+  }
+  text += fmt::format("\n{:<12} {:<12} {}\n", "quantizer", "bits", "values (* observed and rounded there)");
+  for (std::size_t q = 0; q < placement.quantizers.size(); ++q) {
+    const PlacedQuantizer& quantizer = placement.quantizers[q];
+    std::vector<std::string> names;
+    for (const ValueId value : quantizer.members) {
+      const bool is_observed =
+          std::find(quantizer.observed.begin(), quantizer.observed.end(), value) != quantizer.observed.end();
+      names.push_back(graph.values[value].name + (is_observed ? "*" : ""));
+    }
+    text += fmt::format("q{:<11} {:<12} {}\n", q, quantizer.bits, fmt::join(names, " "));
   }
   return text;
 }

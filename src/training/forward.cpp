@@ -44,7 +44,9 @@ ChannelAffine affine_of(const BatchNorm& op, const std::vector<torch::Tensor>& t
 LayerParameters folded(const LayerParameters& layer, const BatchNorm& op, const std::vector<torch::Tensor>& tensors) {
   const ChannelAffine affine = affine_of(op, tensors);
   const torch::Tensor bias = layer.bias.defined() ? layer.bias * affine.scale + affine.shift : affine.shift;
-  return {.weight = layer.weight * along(affine.scale, 0, layer.weight.dim()), .bias = bias};
+  return {.weight = layer.weight * along(affine.scale, 0, layer.weight.dim()),
+          .bias = bias,
+          .factor = affine.scale.detach()};
 }
 
 // The average that running statistics take the new batch with, after counting it.
@@ -113,24 +115,32 @@ torch::Tensor GraphModule::run(std::size_t index, const std::vector<torch::Tenso
   const torch::Tensor& x = values[node.inputs[0]];
   if (std::holds_alternative<BatchNorm>(node.op)) return run_batch_norm(index, x);
   if (const auto* conv = std::get_if<Conv>(&node.op)) {
-    const auto [weight, bias, final] = parameters_of_step(steps_[*plan.starts_step]);
-    return training_detail::convolve(*conv, x, weight, bias);
+    const LayerParameters layer = parameters_of_step(steps_[*plan.starts_step]);
+    return training_detail::convolve(*conv, x, layer.weight, layer.bias);
   }
   if (std::holds_alternative<Linear>(node.op)) {
-    const auto [weight, bias, final] = parameters_of_step(steps_[*plan.starts_step]);
-    return training_detail::multiply(x, graph_.values[node.inputs[0]].shape.size(), weight, bias);
+    const LayerParameters layer = parameters_of_step(steps_[*plan.starts_step]);
+    return training_detail::multiply(x, graph_.values[node.inputs[0]].shape.size(), layer.weight, layer.bias);
   }
   std::vector<torch::Tensor> inputs;
   for (const ValueId input : node.inputs) inputs.push_back(values[input]);
   return training_detail::apply(graph_, node, inputs, is_training(), plan.owned_input, generator_);
 }
 
+LayerParameters GraphModule::folded_parameters(const Step& step) const {
+  const NodePlan& plan = plans_[step.node];
+  const LayerParameters parameters = {.weight = plan.tensors[0], .bias = plan.tensors[1]};
+  if (!step.batch_norm) return parameters;
+  return folded(parameters, std::get<BatchNorm>(graph_.nodes[*step.batch_norm].op), plans_[*step.batch_norm].tensors);
+}
+
 LayerParameters GraphModule::parameters_of_step(const Step& step) const {
   const NodePlan& plan = plans_[step.node];
-  LayerParameters parameters = {.weight = plan.tensors[0], .bias = plan.tensors[1], .bias_is_final = !step.batch_norm};
-  if (step.batch_norm && statistics_are_fixed())
-    parameters =
-        folded(parameters, std::get<BatchNorm>(graph_.nodes[*step.batch_norm].op), plans_[*step.batch_norm].tensors);
+  const bool norm_follows = step.batch_norm && !statistics_are_fixed();
+  const LayerParameters parameters =
+      norm_follows
+          ? LayerParameters{.weight = plan.tensors[0], .bias = plan.tensors[1], .bias_is_final = false}
+          : folded_parameters(step);
   const auto hook = parameter_hooks_.find(step.output);
   return hook == parameter_hooks_.end() ? parameters : hook->second(parameters);
 }

@@ -1,12 +1,19 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <functional>
+#include <limits>
+#include <string>
 
 #include "compress/agreement.h"
+#include "compress/network_builder.h"
 #include "compress/training_loop.h"
 #include "podaq/capture/capture.h"
 #include "podaq/compress/compressor.h"
+#include "podaq/core/error.h"
 #include "podaq/quantize/fake_quantize.h"
 #include "support/temporary_folder.h"
 
@@ -104,6 +111,147 @@ TEST(OneMechanism, RunsDensePruneQuantizeAndBothOnTheSameNetwork) {
       EXPECT_LT((test::run_graph(graph, {x}).at(0) - expected).abs().max().item<double>(),
                 0.03 * expected.abs().max().item<double>());
     }
+}
+
+std::string refusal_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+const Value& value_named(const Graph& graph, const std::string& name) {
+  return *std::ranges::find(graph.values, name, &Value::name);
+}
+
+// C16: pytorch/ao #2138, fake quantization was off on some layers while their observers ran on.
+TEST(Case16, ALayerThatTrainedWithoutItsQuantizerIsRefusedAndTheOthersKeepTheirLastParameters) {
+  torch::manual_seed(3);
+  const auto model = test::small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  Compressor compressor(model, {.epochs = {.quantize = 1}, .quantize = QuantizeRecipe{}});
+  compressor.attach(optimizer, {.steps_per_epoch = 200});
+  model->train();
+  const auto train = [&](int steps, const std::function<void()>& before_step) {
+    for (int step = 0; step < steps; ++step) {
+      before_step();
+      test::train_step(*model, optimizer, test::make_batch(8, 2, 16, 4));
+      compressor.step();
+    }
+  };
+  train(150, [] {});
+
+  // What the file says of a value is what the last forward pass rounded with: rounding again changes no bit.
+  const Graph graph = compressor.convert();
+  const std::map<std::string, torch::Tensor> values =
+      test::record_values(*model, graph, {test::make_batch(8, 2, 16, 4).samples});
+  for (const auto& [name, q] : test::rounded_values(graph))
+    EXPECT_TRUE(test::same_bits(fake_quantize(values.at(name), q), values.at(name))) << name;
+  model->clear_hooks();  // the next step puts the quantizers' back
+
+  model->train();
+  train(50, [&] {
+    for (const Step& step : model->steps())
+      if (model->graph().nodes[step.node].name == "classifier") model->set_parameter_hook(step.output, {});
+  });
+  const std::string error = refusal_of([&] { (void)compressor.convert(); });
+  EXPECT_NE(error.find("classifier"), std::string::npos) << error;
+  EXPECT_EQ(error.find("conv0"), std::string::npos) << error;
+}
+
+// C17: TinyNeuralNetwork #375, an observer that never saw data yields an absurd scale without complaint.
+TEST(Case17, WhatNoDataReachedIsRefusedByName) {
+  const auto model = test::small_classifier();
+  Compressor empty(model, {.quantize = QuantizeRecipe{}});
+  const std::string no_loader = refusal_of([&] { empty.calibrate(std::vector<torch::Tensor>()); });
+  EXPECT_NE(no_loader.find("no data observed"), std::string::npos) << no_loader;
+  const std::string uncalibrated = refusal_of([&] { (void)empty.convert(); });
+  EXPECT_NE(uncalibrated.find("'input'"), std::string::npos) << uncalibrated;
+  EXPECT_NE(uncalibrated.find("no data observed"), std::string::npos) << uncalibrated;
+
+  test::NetworkBuilder net;
+  const ValueId a = net.input("a", {4});
+  const ValueId b = net.input("b", {4});
+  const auto two = net.build({net.linear(a, "first", 2), net.linear(b, "second", 2)});
+  Compressor branch(two, {.quantize = QuantizeRecipe{}});
+  const torch::Tensor nothing = torch::full({3, 4}, std::numeric_limits<float>::quiet_NaN());
+  branch.calibrate(std::vector<CalibrationBatch>{{torch::randn({3, 4}), nothing}});
+  const std::string error = refusal_of([&] { (void)branch.convert(); });
+  EXPECT_NE(error.find("'b'"), std::string::npos) << error;
+  EXPECT_NE(error.find("no data observed"), std::string::npos) << error;
+}
+
+// C19: microsoft/nni #3204, the range was taken from the current batch instead of the tracked average.
+TEST(Case19, ASpikeMovesTheTrackedAverageByItsShareOnly) {
+  torch::manual_seed(5);
+  const auto model = test::small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 1e-9);
+  Compressor compressor(model, {.epochs = {.quantize = 1},
+                                .quantize = QuantizeRecipe{.observer = EmaObserver{.averaging_constant = 0.01}}});
+  compressor.attach(optimizer, {.steps_per_epoch = 101});
+  model->train();
+  double loss = 0;
+  for (int step = 0; step < 101; ++step) {
+    torch::Tensor samples = torch::rand({8, 2, 16});
+    samples[0][0][0] = 0.0;
+    samples[0][0][1] = step == 99 ? 10000.0 : 1.0;
+    optimizer.zero_grad();
+    const torch::Tensor out = model->forward(samples).square().mean();
+    out.backward();
+    loss = out.item<double>();
+    optimizer.step();
+    compressor.step();
+    if (step == 99) {
+      EXPECT_NEAR(value_named(compressor.convert(), "input.codes").qparams.value().scale, 0.39604, 1e-5);
+    }
+  }
+  EXPECT_TRUE(std::isfinite(loss));
+}
+
+// C20: lsq-net #17, LSQplus #12, ppq #518, a learned step crosses zero.
+TEST(Case20, LearnedStepsStayPositiveUnderAnyLearningRateAndFilesWithOtherScalesAreRefused) {
+  for (const std::string kind : {"SGD", "Adam"}) {
+    torch::manual_seed(6);
+    const auto model = test::small_classifier();
+    model->tensor("conv1.weight").detach().zero_();
+    std::unique_ptr<torch::optim::Optimizer> optimizer;
+    if (kind == "SGD") optimizer = std::make_unique<torch::optim::SGD>(model->parameters(), 0.01);
+    if (kind == "Adam") optimizer = std::make_unique<torch::optim::Adam>(model->parameters(), 0.001);
+    Compressor compressor(model, {.epochs = {.quantize = 1},
+                                  .quantize = QuantizeRecipe{.weight_scale = WeightScale::learned,
+                                                             .activation_scale = ActivationScale::learned,
+                                                             .step_learning_rate = 10}});
+    compressor.attach(*optimizer, {.steps_per_epoch = 100});
+    model->train();
+    for (int step = 0; step < 100; ++step) {
+      const test::Batch batch = test::make_batch(16, 2, 16, 4);
+      optimizer->zero_grad();
+      const torch::Tensor loss = torch::nn::functional::cross_entropy(model->forward(batch.samples), batch.labels);
+      loss.backward();
+      optimizer->step();
+      compressor.step();
+      ASSERT_TRUE(std::isfinite(loss.item<double>())) << kind << " " << step;
+    }
+    for (const auto& item : model->named_parameters()) EXPECT_TRUE(item.value().isfinite().all().item<bool>());
+  }
+
+  torch::manual_seed(7);
+  const auto model = test::small_classifier();
+  Compressor compressor(model, {.quantize = QuantizeRecipe{}});
+  compressor.calibrate(std::vector<torch::Tensor>{torch::randn({8, 2, 16})});
+  const Graph graph = compressor.convert();
+  for (const float scale :
+       {0.0F, -1.0F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Graph patched = graph;
+    for (Value& value : patched.values)
+      if (value.qparams) value.qparams->scale = scale;
+    EXPECT_THROW((void)Model(patched), Error) << scale;
+    patched = graph;
+    patched.tensors.at("conv1.weight").scales[0] = scale;
+    EXPECT_THROW((void)Model(patched), Error) << scale;
+  }
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ namespace {
 
 using test::small_classifier;
 
+using test::full_recipe;
 using test::TrainingRun;
 
 constexpr std::int64_t all_steps = 30;
@@ -112,11 +113,11 @@ TEST(Checkpoint, OfAnotherRunIsRefusedWithTheReason) {
   const auto wide = small_classifier(3);
   torch::optim::Adam wide_optimizer(wide->parameters(), torch::optim::AdamOptions(0.01));
   RandomSampler sampler(80, 1);
-  Compressor other_network(wide, test::full_recipe());
+  Compressor other_network(wide, full_recipe());
   other_network.attach(wide_optimizer, sampler, {.steps_per_epoch = 5});
   EXPECT_NE(refusal(other_network, path).find("conv0.weight"), std::string::npos);
 
-  Compressor other_length(small_classifier(), test::full_recipe());
+  Compressor other_length(small_classifier(), full_recipe());
   EXPECT_THROW(other_length.load_checkpoint(path), Error) << "attach comes first";
 }
 
@@ -150,7 +151,54 @@ std::vector<std::byte> bytes_of(const TrainingRun& run, const std::filesystem::p
   return read_file(path, std::uint64_t{1} << 30);
 }
 
+// All that quantization keeps between steps: ranges, histograms, learned steps with momentum and gradients.
+struct QuantizeVariant {
+  std::string name;
+  QuantizeRecipe recipe;
+};
+
+class ResumeQuantization : public testing::TestWithParam<QuantizeVariant> {};
+
+TEST_P(ResumeQuantization, GivesTheFileOfTheUnbrokenRun) {
+  Recipe recipe = full_recipe();
+  recipe.quantize = GetParam().recipe;
+  const test::TemporaryFolder folder;
+  for (const std::string kind : {"SGD", "Adam"})
+    for (const std::int64_t stop : {17, 22, 26}) {
+      const std::filesystem::path path = folder.path() / concat(kind, stop);
+      TrainingRun whole(31, kind, 0.01, 1e-2, recipe);
+      whole.train(stop);
+      whole.compressor->save_checkpoint(path);
+      whole.train(all_steps - stop);
+      TrainingRun resumed(99, kind, 0.7, 0.5, recipe);
+      resumed.resume(path, stop);
+      resumed.train(all_steps - stop);
+      EXPECT_EQ(encode(resumed.compressor->convert()), encode(whole.compressor->convert())) << kind << " " << stop;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ResumeQuantization,
+    testing::Values(QuantizeVariant{"least_squares", {.activation_bits = 4, .observer = LeastSquaresObserver{}}},
+                    QuantizeVariant{"percentile", {.observer = PercentileObserver{.percentile = 98}}},
+                    QuantizeVariant{"learned",
+                                    {.weight_bits = 3,
+                                     .activation_bits = 4,
+                                     .weight_scale = WeightScale::learned,
+                                     .activation_scale = ActivationScale::learned,
+                                     .step_learning_rate = 0.1}},
+                    QuantizeVariant{"learned_per_tensor",
+                                    {.weight_bits = 4,
+                                     .weight_scale = WeightScale::learned,
+                                     .weight_granularity = WeightGranularity::tensor}}),
+    [](const auto& variant) { return variant.param.name; });
+
 using Change = std::function<void(torch::jit::Module&)>;
+
+torch::Tensor range_of_numbers(double minimum, double maximum) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  return torch::tensor({minimum, maximum, 1.0, 0.0, 1.0, infinity, -infinity}, torch::kDouble);
+}
 
 const std::vector<std::pair<std::string, Change>>& changes() {
   using torch::jit::Module;
@@ -177,17 +225,15 @@ const std::vector<std::pair<std::string, Change>>& changes() {
        }},
       {"mask step", [](Module& file) { file.setattr("masks_updated_step", std::int64_t{18}); }},
       {"snapshot", [](Module& file) { part_of(file, "snapshot").setattr("count", std::int64_t{1}); }},
-      {"range name", [](Module& file) { part_of(file, "ranges").setattr("name0", std::string("nobody")); }},
+      {"range name", [](Module& file) { part_of(file, "quantizer").setattr("name0", std::string("nobody")); }},
       {"range shape",
-       [](Module& file) { part_of(file, "ranges").setattr("tensor0", torch::zeros({1}, torch::kDouble)); }},
+       [](Module& file) { part_of(file, "quantizer").setattr("tensor0", torch::zeros({1}, torch::kDouble)); }},
       {"range upside down",
-       [](Module& file) {
-         part_of(file, "ranges").setattr("tensor0", torch::tensor({1.0, -1.0, 1.0, 0.0}, torch::kDouble));
-       }},
+       [](Module& file) { part_of(file, "quantizer").setattr("tensor0", range_of_numbers(1.0, -1.0)); }},
       {"range of NaN",
        [](Module& file) {
          const double nan = std::numeric_limits<double>::quiet_NaN();
-         part_of(file, "ranges").setattr("tensor0", torch::tensor({nan, nan, 1.0, nan}, torch::kDouble));
+         part_of(file, "quantizer").setattr("tensor0", range_of_numbers(nan, nan));
        }},
       {"negative epoch", [](Module& file) { file.setattr("epoch", std::int64_t{-1}); }},
       {"epoch", [](Module& file) { file.setattr("epoch", std::int64_t{7}); }},
@@ -243,7 +289,7 @@ TEST(Checkpoint, OfOtherParameterGroupsLeavesTheMomentum) {
   const auto model = small_classifier();
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.5).momentum(0.9));
   RandomSampler sampler(TrainingRun::samples, 1);
-  Compressor one_group(model, test::full_recipe());
+  Compressor one_group(model, full_recipe());
   one_group.attach(optimizer, sampler, {.steps_per_epoch = TrainingRun::steps_per_epoch});
   one_group.save_checkpoint(path);
 

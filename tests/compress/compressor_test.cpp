@@ -384,11 +384,10 @@ TEST(Compressor, ReportsZerosBitsAndEmptyChannelsByLayer) {
     const torch::NoGradGuard no_grad;
     model->tensor("classifier.weight")[2].zero_();
   }
-  Compressor compressor(model,
-                        {.epochs = {.prune = 1, .quantize = 1},
-                         .prune = PruneRecipe{.sparsity = 0.5},
-                         .quantize = QuantizeRecipe{.float_layers = {"conv0"},
-                                                    .weight_bits_by_layer = {{.layers = "conv1", .weight_bits = 4}}}});
+  Compressor compressor(model, {.epochs = {.prune = 1, .quantize = 1},
+                                .prune = PruneRecipe{.sparsity = 0.5},
+                                .quantize = QuantizeRecipe{.float_layers = {"conv0"},
+                                                           .weight_bits_by_layer = {{.names = "conv1", .bits = 4}}}});
   compressor.attach(optimizer, {.steps_per_epoch = 1});
   compressor.step();
   const CompressionReport report = compressor.report();

@@ -32,8 +32,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* folder_variable = "PODAQ_TEST_KILLED_TRAINING_FOLDER";
 constexpr const char* optimizer_variable = "PODAQ_TEST_KILLED_TRAINING_OPTIMIZER";
-constexpr std::int64_t samples = 96;
-constexpr std::int64_t batch = 16;
+constexpr std::int64_t sample_count = 96;
+constexpr std::int64_t batch_size = 16;
 constexpr std::uint64_t largest_file = 1 << 26;
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& kind, const GraphModule& model) {
@@ -48,24 +48,24 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& kind,
 // The user's program: takes up the checkpoint if there is one, saves after each step, writes the file at the end.
 void train(const fs::path& folder, const std::string& optimizer_kind) {
   torch::manual_seed(3);
-  const test::Batch data = test::make_batch(samples, 2, 16, 4);
+  const test::Batch data = test::make_batch(sample_count, 2, 16, 4);
   const auto model = test::small_classifier(2, 16, 4, 5);
   const auto optimizer = make_optimizer(optimizer_kind, *model);
-  RandomSampler sampler(samples, 7);
+  RandomSampler sampler(sample_count, 7);
   Compressor compressor(model, {.epochs = {.dense = 1, .prune = 2, .quantize = 2, .freeze_observers = 1},
                                 .prune = PruneRecipe{.sparsity = 0.8},
                                 .quantize = QuantizeRecipe{}});
-  compressor.attach(*optimizer, sampler, {.steps_per_epoch = samples / batch});
+  compressor.attach(*optimizer, sampler, {.steps_per_epoch = sample_count / batch_size});
   const fs::path checkpoint = folder / "checkpoint";
   if (fs::exists(checkpoint)) compressor.load_checkpoint(checkpoint);
   for (; compressor.epoch() < compressor.epochs(); compressor.end_epoch()) {
     model->train();
     sampler.reset();
-    while (const auto indices = sampler.next(batch)) {
+    while (const auto indices = sampler.next(batch_size)) {
       const std::vector<std::int64_t> rows(indices->begin(), indices->end());
       const torch::Tensor index = torch::tensor(rows, torch::kLong);
       test::train_step(*model, *optimizer,
-                       {data.samples.index_select(0, index) + 0.1 * torch::randn({batch, 2, 16}),
+                       {data.samples.index_select(0, index) + 0.1 * torch::randn({batch_size, 2, 16}),
                         data.labels.index_select(0, index)});
       compressor.step();
       compressor.save_checkpoint(checkpoint);

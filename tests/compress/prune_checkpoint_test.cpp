@@ -45,7 +45,7 @@ Recipe recipe_of(const PruneRecipe& prune) {
           .quantize = QuantizeRecipe{.weight_bits = 3}};
 }
 
-constexpr std::int64_t all_steps = 30;
+constexpr std::int64_t steps_of_run = 30;
 
 class ResumedPruning : public testing::TestWithParam<std::tuple<std::size_t, std::int64_t>> {};
 
@@ -59,13 +59,13 @@ TEST_P(ResumedPruning, GivesTheFileOfTheUnbrokenRun) {
   TrainingRun whole(31, "SGD", 0.02, 1e-2, recipe);
   whole.train(stop);
   whole.compressor->save_checkpoint(path);
-  whole.train(all_steps - stop);
+  whole.train(steps_of_run - stop);
   const std::vector<std::byte> expected = encode(whole.compressor->convert());
 
   TrainingRun resumed(99, "SGD", 0.7, 0.5, recipe);
   resumed.train(stop % 4);
   resumed.resume(path, stop);
-  resumed.train(all_steps - stop);
+  resumed.train(steps_of_run - stop);
   EXPECT_EQ(encode(resumed.compressor->convert()), expected);
 }
 
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(All, ResumedPruning,
                                   std::to_string(std::get<1>(parameter.param));
                          });
 
-std::string refusal(Compressor& compressor, const std::filesystem::path& path) {
+std::string checkpoint_refusal(Compressor& compressor, const std::filesystem::path& path) {
   try {
     compressor.load_checkpoint(path);
   } catch (const Error& error) {
@@ -99,7 +99,7 @@ TEST(PruningCheckpoint, WithScoresOrASnapshotThatDoNotFitIsRefusedAndChangesNoth
     archive.attr(part).toModule().setattr(tensor, value);
     archive.save(path.string());
     const torch::Tensor before = run.model->tensor("conv1.weight").detach().clone();
-    EXPECT_NE(refusal(*run.compressor, path), "") << part << ' ' << tensor;
+    EXPECT_NE(checkpoint_refusal(*run.compressor, path), "") << part << ' ' << tensor;
     EXPECT_TRUE(test::same_bits(run.model->tensor("conv1.weight"), before));
   };
   check(prunings.at(0).prune, "gathered_scores", "name0", std::string("norm0.weight"));

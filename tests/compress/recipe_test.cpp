@@ -40,11 +40,28 @@ conv0 = 0.5
 [quantize]
 weight_bits = 6
 activation_bits = 7
-observer = "min_max"
-averaging_constant = 0.05
+weight_scale = "least_squares"
+weight_granularity = "tensor"
+activation_scale = "learned"
+step_learning_rate = 0.02
+observer = "percentile"
+percentile = 99.5
+fixed_ranges = { "input" = [-1.0, 1.5] }
 layers = ["*"]
 float_layers = ["conv0"]
 weight_bits_by_layer = { "classifier" = 4 }
+activation_bits_by_layer = { "conv1" = 5, "*" = 6 }
+activation_bits_by_value = { "input" = 8 }
+float_values = ["pool*"]
+quantized_values = ["mean.out"]
+
+[quantize.post_training]
+equalize_layers = true
+adaptive_rounding = true
+bias_correction = true
+rounding_iterations = 50
+rounding_learning_rate = 0.02
+rounding_regularization = 0.1
 )";
 
 std::string refusal(const std::string& text) {
@@ -97,10 +114,26 @@ TEST(Recipe, ReadsEveryField) {
   ASSERT_TRUE(recipe.quantize.has_value());
   EXPECT_EQ(recipe.quantize->weight_bits, 6);
   EXPECT_EQ(recipe.quantize->activation_bits, 7);
-  EXPECT_EQ(recipe.quantize->observer.kind, ObserverKind::min_max);
-  EXPECT_EQ(recipe.quantize->observer.averaging_constant, 0.05);
+  EXPECT_EQ(recipe.quantize->weight_scale, WeightScale::least_squares);
+  EXPECT_EQ(recipe.quantize->weight_granularity, WeightGranularity::tensor);
+  EXPECT_EQ(recipe.quantize->activation_scale, ActivationScale::learned);
+  EXPECT_EQ(recipe.quantize->step_learning_rate, 0.02);
+  EXPECT_EQ(std::get<PercentileObserver>(recipe.quantize->observer).percentile, 99.5);
+  EXPECT_EQ(recipe.quantize->fixed_ranges.at(0).values, "input");
+  EXPECT_EQ(recipe.quantize->fixed_ranges.at(0).range.maximum, 1.5);
+  EXPECT_EQ(recipe.quantize->activation_bits_by_layer.at(1).names, "*") << "exceptions keep the order of the text";
+  EXPECT_EQ(recipe.quantize->activation_bits_by_value.at(0).bits, 8);
+  EXPECT_EQ(recipe.quantize->float_values, std::vector<std::string>{"pool*"});
+  EXPECT_EQ(recipe.quantize->quantized_values, std::vector<std::string>{"mean.out"});
+  ASSERT_TRUE(recipe.quantize->post_training.has_value());
+  EXPECT_TRUE(recipe.quantize->post_training->equalize_layers);
+  EXPECT_TRUE(recipe.quantize->post_training->adaptive_rounding);
+  EXPECT_TRUE(recipe.quantize->post_training->bias_correction);
+  EXPECT_EQ(recipe.quantize->post_training->rounding.iterations, 50);
+  EXPECT_EQ(recipe.quantize->post_training->rounding.learning_rate, 0.02);
+  EXPECT_EQ(recipe.quantize->post_training->rounding.regularization, 0.1);
   EXPECT_EQ(recipe.quantize->float_layers, std::vector<std::string>{"conv0"});
-  EXPECT_EQ(recipe.quantize->weight_bits_by_layer.at(0).weight_bits, 4);
+  EXPECT_EQ(recipe.quantize->weight_bits_by_layer.at(0).bits, 4);
 }
 
 TEST(Recipe, ComesBackFromItsOwnToml) {
@@ -149,7 +182,20 @@ TEST(Recipe, RefusesImpossibleValuesWithTheirLineAndRange) {
   expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nweight_bits = 9\n"),
                {"r.toml:4", "quantize.weight_bits", "[2, 8]"});
   expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nactivation_bits = 3\n"), {"r.toml:4", "[4, 8]"});
-  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\naveraging_constant = 0\n"), {"r.toml:4", "(0, 1]"});
+  const std::string quantize = "[epochs]\nquantize = 1\n[quantize]\n";
+  expect_names(refusal(quantize + "averaging_constant = 0\n"), {"r.toml:4", "(0, 1]"});
+  expect_names(refusal(quantize + "observer = \"percentile\"\npercentile = 50\n"), {"r.toml:5", "(50, 100]"});
+  expect_names(refusal(quantize + "percentile = 99\n"), {"r.toml:4", "quantize.percentile", "observer"});
+  expect_names(refusal(quantize + "step_learning_rate = -1\n"), {"r.toml:4", "[0, 1000]"});
+  expect_names(refusal(quantize + "fixed_ranges = { input = [1, -1] }\n"), {"r.toml:4", "input"});
+  expect_names(refusal(quantize + "fixed_ranges = { input = [1] }\n"), {"r.toml:4", "two numbers"});
+  expect_names(refusal(quantize + "weight_scale = \"max\"\n"), {"r.toml:4", "largest", "learned"});
+  expect_names(refusal(quantize + "activation_bits_by_layer = { conv0 = 3 }\n"), {"r.toml:4", "conv0", "[4, 8]"});
+  const std::string post_training = quantize + "[quantize.post_training]\n";
+  expect_names(refusal(post_training + "bias_correction = 1\n"), {"r.toml:5", "true or false"});
+  expect_names(refusal(post_training + "rounding_iterations = 0\n"), {"r.toml:5", "rounding_iterations", "1000000"});
+  expect_names(refusal(post_training + "rounding_learning_rate = 0\n"), {"r.toml:5", "(0, 1]"});
+  expect_names(refusal(quantize + "activation_bits_by_value = { input = 9 }\n"), {"r.toml:4", "input", "[4, 8]"});
   expect_names(refusal("[epochs]\ndense = -1\n"), {"r.toml:2", "epochs.dense"});
 }
 
@@ -186,6 +232,23 @@ TEST(Recipe, RefusesGlobsThatMatchNoLayerWithTheirLineAndTheLayersThereAre) {
                {"r.toml:4", "head"});
   expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize.weight_bits_by_layer]\nhead = 4\n"),
                {"r.toml:4", "head"});
+  expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize.activation_bits_by_layer]\nhead = 4\n"),
+               {"r.toml:4", "head"});
+}
+
+TEST(Recipe, RefusesValuesThatCannotBeQuantizedAsAskedByName) {
+  const std::string head = "[epochs]\nquantize = 1\n[quantize]\n";
+  expect_names(refusal_by_network(head + "float_values = [\"nowhere\"]\n"),
+               {"r.toml:4", "nowhere", "input, ", "relu0.out"});
+  expect_names(refusal_by_network(head + "float_values = [\"pool0.out\"]\n"),
+               {"quantize.float_values", "pool0.out", "conv1"});
+  expect_names(refusal_by_network(head + "float_values = [\"mean.out\"]\nquantized_values = [\"mean.out\"]\n"),
+               {"mean.out", "both"});
+  expect_names(refusal_by_network(head + "quantized_values = [\"conv0.out\"]\n"), {"r.toml:4", "conv0.out"});
+  expect_names(refusal_by_network(head + "fixed_ranges = { \"classifier.out\" = [0, 1] }\n"),
+               {"r.toml:4", "classifier.out", "placement_text"});
+  expect_names(refusal_by_network(head + "activation_bits_by_value = { \"classifier.out\" = 4 }\n"),
+               {"r.toml:4", "classifier.out"});
 }
 
 // C25: the nearest reachable sparsity is named.

@@ -13,7 +13,7 @@
 namespace podaq {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 // One linear layer "only" with these weights.
 std::shared_ptr<GraphModule> network_of(const torch::Tensor& weight) {
@@ -56,7 +56,7 @@ TEST(MagnitudeCriteria, OrderBlocksByTheirOwnNorms) {
 TEST(LampCriterion, DividesByTheSquaresThatAreNoSmaller) {
   expect_near(scores(Lamp{}, UnstructuredPattern{}, torch::tensor({{1.0F, -3.0F, 2.0F}})), {1.0 / 14, 1, 4.0 / 13});
   expect_near(scores(Lamp{}, UnstructuredPattern{}, torch::zeros({1, 3})), {0, 0, 0});
-  const torch::Tensor with_nan = scores(Lamp{}, UnstructuredPattern{}, torch::tensor({{1.0F, nan, 2.0F}}));
+  const torch::Tensor with_nan = scores(Lamp{}, UnstructuredPattern{}, torch::tensor({{1.0F, not_a_number, 2.0F}}));
   expect_near(with_nan.masked_select(with_nan.isfinite()), {0.2, 1});
 }
 
@@ -70,7 +70,7 @@ TEST(GeometricMedianCriterion, PrunesTheChannelNearestToAllOthersFirst) {
 }
 
 TEST(GeometricMedianCriterion, KeepsChannelsWithNanOutOfTheOthersDistances) {
-  const torch::Tensor weight = torch::tensor({{0.0F, 0.0F}, {3.0F, 4.0F}, {nan, 0.0F}});
+  const torch::Tensor weight = torch::tensor({{0.0F, 0.0F}, {3.0F, 4.0F}, {not_a_number, 0.0F}});
   const torch::Tensor got = scores(GeometricMedian{}, ChannelPattern{}, weight);
   expect_near(got.slice(0, 0, 2), {5, 5});
   EXPECT_TRUE(std::isinf(got[2].item<double>()));
@@ -146,11 +146,11 @@ TEST(GatheredScores, SumProductsOfWeightAndGradientOverSteps) {
 }
 
 TEST(GatheredScores, LeaveOutProductsThatAreNotFinite) {
-  const auto model = network_of(torch::tensor({{1.0F, 2.0F, 3.0F, nan}}));
+  const auto model = network_of(torch::tensor({{1.0F, 2.0F, 3.0F, not_a_number}}));
   torch::Tensor weight = model->tensor("only.weight");
   GatheredScores sums;
   const std::vector<WeightedLayer> layers = weighted_layers(model->graph());
-  weight.mutable_grad() = torch::tensor({{nan, std::numeric_limits<float>::infinity(), 2.0F, 1.0F}});
+  weight.mutable_grad() = torch::tensor({{not_a_number, std::numeric_limits<float>::infinity(), 2.0F, 1.0F}});
   gather_scores(sums, Taylor{}, *model, layers);
   expect_near(sums.at("only.weight").to(torch::kDouble).reshape({-1}), {0, 0, 6, 0});
 }
@@ -171,7 +171,7 @@ TEST(DeviationThresholdCriterion, KeepsTheLargestAndWhatIsNotFinite) {
   EXPECT_FALSE(threshold_mask(torch::tensor({1.0F, -1.0F, 1.5F}), 10).equal(torch::ones({3}, torch::kBool)));
   EXPECT_TRUE(threshold_mask(torch::tensor({1.0F, -1.0F, 1.5F}), 10).equal(torch::tensor({1, 1, 0}).to(torch::kBool)));
   EXPECT_EQ(threshold_mask(torch::zeros({5}), 1).sum().item<int>(), 0);
-  const torch::Tensor with_nan = threshold_mask(torch::tensor({nan, 0.01F, 1.0F, -1.0F}), 0.5);
+  const torch::Tensor with_nan = threshold_mask(torch::tensor({not_a_number, 0.01F, 1.0F, -1.0F}), 0.5);
   EXPECT_TRUE(with_nan.equal(torch::tensor({0, 1, 0, 0}).to(torch::kBool)));
 }
 

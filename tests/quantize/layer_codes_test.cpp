@@ -36,23 +36,38 @@ torch::Tensor awkward_weight() {
   return weight;
 }
 
+std::vector<WeightQuantization> all_ways() {
+  std::vector<WeightQuantization> ways;
+  for (const int bits : {2, 4, 8})
+    for (const WeightGranularity granularity : {WeightGranularity::channel, WeightGranularity::tensor})
+      for (const WeightScale scale : {WeightScale::largest, WeightScale::least_squares, WeightScale::learned})
+        ways.push_back({.bits = bits, .granularity = granularity, .scale = scale});
+  return ways;
+}
+
 // What training rounds to is what the codes stand for, bit for bit.
 TEST(LayerCodes, StandForExactlyTheFakeQuantizedNumbers) {
   const torch::Tensor weight = awkward_weight();
   const torch::Tensor bias = torch::tensor({0.3F, -0.2F, 5.0F, -0.7F, 0.1F, 0.0F, 100.0F});
-  for (const int bits : {2, 4, 8}) {
-    const LayerParameters trained = fake_quantize_layer({.weight = weight, .bias = bias}, bits, input);
+  const torch::Tensor channel_steps = torch::tensor({0.01F, 0.02F, 0.0F, 1e-3F, 1e-10F, 0.001F, 1.0F});
+  const torch::Tensor tensor_steps = torch::tensor({0.004F});
+  for (const WeightQuantization& how : all_ways()) {
+    const torch::Tensor steps = how.granularity == WeightGranularity::tensor ? tensor_steps : channel_steps;
+    const std::span<const float> learned(steps.const_data_ptr<float>(), static_cast<std::size_t>(steps.numel()));
+    const LayerParameters trained = fake_quantize_layer({.weight = weight, .bias = bias}, how, input, steps);
     const Tensor bias_tensor = as_tensor(bias);
-    const LayerCodes codes = encode_layer("conv", as_tensor(weight), &bias_tensor, bits, input);
-    ASSERT_EQ(codes.weight.scales.size(), 7U);
-    EXPECT_EQ(codes.weight.bits, bits);
+    const LayerCodes codes = encode_layer("conv", as_tensor(weight), &bias_tensor, how, learned, input);
+    const std::size_t scales = codes.weight.scales.size();
+    ASSERT_EQ(scales, how.granularity == WeightGranularity::tensor ? 1U : 7U);
+    const auto scale_of = [&](std::size_t channel) { return codes.weight.scales[scales == 1 ? 0 : channel]; };
+    EXPECT_EQ(codes.weight.bits, how.bits);
     const auto weights = elements<std::int8_t>(codes.weight);
     const torch::Tensor row = trained.weight.contiguous();
     for (std::size_t i = 0; i < weights.size(); ++i)
-      EXPECT_EQ(static_cast<float>(weights[i]) * codes.weight.scales[i / 15], row.const_data_ptr<float>()[i]) << i;
+      EXPECT_EQ(static_cast<float>(weights[i]) * scale_of(i / 15), row.const_data_ptr<float>()[i]) << i;
     const auto biases = elements<std::int32_t>(*codes.bias);
     for (std::size_t c = 0; c < 7; ++c) {
-      const float scale = numerics::accumulator_scale(input.scale, codes.weight.scales[c]);
+      const float scale = numerics::accumulator_scale(input.scale, scale_of(c));
       EXPECT_EQ(static_cast<float>(biases[c]) * scale, trained.bias[static_cast<std::int64_t>(c)].item<float>()) << c;
     }
   }
@@ -62,7 +77,7 @@ TEST(LayerCodes, StandForExactlyTheFakeQuantizedNumbers) {
 TEST(LayerCodes, GiveDeadAndTinyChannelsValidScalesAndBiasesThatFit) {
   const torch::Tensor bias = torch::tensor({0.3F, -0.2F, 5.0F, -0.7F, 0.1F, 0.0F, 1.0e6F});
   const Tensor bias_tensor = as_tensor(bias);
-  const LayerCodes codes = encode_layer("conv", as_tensor(awkward_weight()), &bias_tensor, 8, input);
+  const LayerCodes codes = encode_layer("conv", as_tensor(awkward_weight()), &bias_tensor, {}, {}, input);
   for (std::size_t c = 0; c < 7; ++c) {
     const float scale = codes.weight.scales[c];
     EXPECT_TRUE(numerics::is_valid_scale(scale)) << c;
@@ -83,7 +98,7 @@ TEST(LayerCodes, KeepPrunedWeightsAtCodeZero) {
   torch::Tensor weight = torch::randn({8, 40});
   const torch::Tensor pruned = torch::rand({8, 40}) < 0.9;
   weight.masked_fill_(pruned, 0.0);
-  const LayerCodes codes = encode_layer("linear", as_tensor(weight), nullptr, 8, input);
+  const LayerCodes codes = encode_layer("linear", as_tensor(weight), nullptr, {}, {}, input);
   EXPECT_FALSE(codes.bias.has_value());
   const auto weights = elements<std::int8_t>(codes.weight);
   const torch::Tensor row = pruned.contiguous();
@@ -98,28 +113,28 @@ TEST(LayerCodes, RefuseALayerWhoseAccumulatorCouldOverflow) {
   constexpr std::int64_t inputs = 66400;  // 66400 * 127 * 255 > 2^31
   const torch::Tensor weight = torch::ones({1, inputs});
   try {
-    (void)encode_layer("classifier.3", as_tensor(weight), nullptr, 8, input);
+    (void)encode_layer("classifier.3", as_tensor(weight), nullptr, {}, {}, input);
     FAIL() << "an overflowing accumulator was accepted";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("classifier.3"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("overflow"), std::string::npos) << error.what();
   }
-  EXPECT_NO_THROW((void)encode_layer("classifier.3", as_tensor(weight), nullptr, 7, input));
+  EXPECT_NO_THROW((void)encode_layer("classifier.3", as_tensor(weight), nullptr, {.bits = 7}, {}, input));
 }
 
 TEST(LayerCodes, RefuseNumbersThatAreNotFinite) {
   torch::Tensor weight = torch::ones({2, 3});
   weight[1][1] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THROW((void)encode_layer("conv", as_tensor(weight), nullptr, 8, input), Error);
+  EXPECT_THROW((void)encode_layer("conv", as_tensor(weight), nullptr, {}, {}, input), Error);
 }
 
 TEST(LayerQuantizer, LeavesTheBiasAloneUntilItIsFinal) {
   const torch::Tensor weight = torch::randn({3, 4}).set_requires_grad(true);
   const torch::Tensor bias = torch::randn({3});
-  const LayerParameters open = fake_quantize_layer({.weight = weight, .bias = bias, .bias_is_final = false}, 8, input);
+  const LayerParameters open = fake_quantize_layer({.weight = weight, .bias = bias, .bias_is_final = false}, {}, input);
   EXPECT_TRUE(open.bias.equal(bias));
   EXPECT_FALSE(open.bias_is_final);
-  const LayerParameters none = fake_quantize_layer({.weight = weight, .bias = {}}, 8, input);
+  const LayerParameters none = fake_quantize_layer({.weight = weight, .bias = {}}, {}, input);
   EXPECT_FALSE(none.bias.defined());
   none.weight.sum().backward();
   EXPECT_TRUE(weight.grad().equal(torch::ones({3, 4})));

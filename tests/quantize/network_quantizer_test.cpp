@@ -12,7 +12,7 @@ namespace {
 NetworkQuantizer quantizer_for(GraphModule& model, ObserverOptions observer = {}) {
   Placement placement = place_quantizers(model.graph(), model.steps(), [](const Node&) { return true; });
   NetworkQuantizer quantizer(model, std::move(placement),
-                             {.weight_bits = std::vector<int>(model.steps().size(), 8), .observer = observer});
+                             {.weights = std::vector<WeightQuantization>(model.steps().size()), .observer = observer});
   quantizer.enable(model);
   return quantizer;
 }
@@ -90,20 +90,87 @@ TEST(NetworkQuantizer, PutsRangesBack) {
   model->train();
   model->forward(torch::randn({8, 2, 16}));
   NetworkQuantizer second = quantizer_for(*model);
-  second.set_ranges(first.ranges());
+  second.set_state(first.state());
   EXPECT_EQ(second.ranges(), first.ranges());
   for (std::size_t q = 0; q < first.placement().quantizers.size(); ++q)
     EXPECT_EQ(second.qparams(q), first.qparams(q)) << q;
-  EXPECT_THROW(second.set_ranges({{"nowhere", {}}}), Error);
+  QuantizerState foreign = first.state();
+  foreign.ranges["nowhere"] = {};
+  EXPECT_THROW(second.set_state(foreign), Error);
+  foreign = first.state();
+  foreign.ranges.erase("input");
+  EXPECT_THROW(second.set_state(foreign), Error);
+  EXPECT_EQ(second.ranges(), first.ranges());
+}
+
+NetworkQuantizer learning_quantizer(GraphModule& model, double learning_rate) {
+  Placement placement = place_quantizers(model.graph(), model.steps(), [](const Node&) { return true; });
+  NetworkQuantizer quantizer(
+      model, std::move(placement),
+      {.weights = std::vector<WeightQuantization>(model.steps().size(), {.bits = 4, .scale = WeightScale::learned}),
+       .learns_activation_steps = true,
+       .step_learning_rate = learning_rate});
+  quantizer.enable(model);
+  return quantizer;
+}
+
+void train_step(GraphModule& model, NetworkQuantizer& quantizer) {
+  model.train();
+  model.zero_grad();
+  model.forward(torch::randn({8, 2, 16})).square().mean().backward();
+  quantizer.learn_steps(model);
+}
+
+TEST(NetworkQuantizer, LearnsStepsUntilFrozenAndOnlyWhileTraining) {
+  torch::manual_seed(4);
+  const auto model = test::small_classifier();
+  NetworkQuantizer quantizer = learning_quantizer(*model, 0.1);
+  train_step(*model, quantizer);
+  const auto steps_of = [&] {
+    const std::map<std::string, LearnedSteps> steps = quantizer.state().weight_steps;
+    return steps.at("conv1").steps.detach().clone();
+  };
+  const torch::Tensor first = steps_of();
+  EXPECT_TRUE((first >= smallest_step).all().item<bool>());
+  const auto seen = quantizer.ranges();
+  train_step(*model, quantizer);
+  EXPECT_FALSE(steps_of().equal(first));
+  EXPECT_EQ(quantizer.ranges(), seen) << "ranges stay once steps learn, and with them zero points";
+  quantizer.freeze_observers();
+  const torch::Tensor frozen = steps_of();
+  train_step(*model, quantizer);
+  model->eval();
+  model->forward(torch::randn({8, 2, 16}));
+  EXPECT_TRUE(steps_of().equal(frozen));
+}
+
+// fvcore PR #52, sparseml PR #2201: per-channel parameters of another shape on load.
+TEST(NetworkQuantizer, RefusesStepsOfAnotherNumberByName) {
+  torch::manual_seed(5);
+  const auto model = test::small_classifier();
+  NetworkQuantizer quantizer = learning_quantizer(*model, 0.1);
+  train_step(*model, quantizer);
+  QuantizerState state = quantizer.state();
+  state.weight_steps.at("conv1") = begin_steps(std::vector<float>(3, 1.0F));
+  try {
+    quantizer.set_state(state);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("conv1"), std::string::npos) << error.what();
+  }
 }
 
 TEST(NetworkQuantizer, RefusesBitsOutsideTheirRangeByName) {
   const auto model = test::small_classifier();
   const Placement placement = place_quantizers(model->graph(), model->steps(), [](const Node&) { return true; });
-  const std::vector<int> eight(model->steps().size(), 8);
-  EXPECT_THROW(NetworkQuantizer(*model, placement, {.activation_bits = 3, .weight_bits = eight}), Error);
-  EXPECT_THROW(NetworkQuantizer(*model, placement, {.activation_bits = 9, .weight_bits = eight}), Error);
-  EXPECT_THROW(NetworkQuantizer(*model, placement, {.weight_bits = std::vector<int>(model->steps().size(), 1)}), Error);
+  const std::vector<WeightQuantization> weights(model->steps().size());
+  for (const int bits : {3, 9}) {
+    Placement other = placement;
+    other.quantizers.at(1).bits = bits;
+    EXPECT_THROW(NetworkQuantizer(*model, other, {.weights = weights}), Error);
+  }
+  const std::vector<WeightQuantization> one_bit(model->steps().size(), {.bits = 1});
+  EXPECT_THROW(NetworkQuantizer(*model, placement, {.weights = one_bit}), Error);
 }
 
 }  // namespace

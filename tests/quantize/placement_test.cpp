@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compress/network_builder.h"
+#include "podaq/core/error.h"
 
 namespace podaq {
 namespace {
@@ -103,11 +104,60 @@ TEST(Placement, KeepsSoftmaxFloatAndGivesStandaloneStepsTheirOwn) {
     EXPECT_EQ(placed.placement.on_codes[i], placed.model->graph().nodes[placed.model->steps()[i].node].name != "soft");
 }
 
-TEST(Placement, PrintsALinePerStep) {
+TEST(Placement, PrintsALinePerStepAndPerQuantizer) {
   const Placed placed(test::small_classifier(), every_layer);
   const std::string text = to_text(placed.placement, placed.model->graph(), placed.model->steps());
-  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), placed.model->steps().size() + 1);
+  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
+            placed.model->steps().size() + placed.placement.quantizers.size() + 3);
   for (const char* name : {"conv0", "pool1", "classifier"}) EXPECT_NE(text.find(name), std::string::npos);
+}
+
+ValueId value_named(const Graph& graph, const std::string& name) {
+  for (ValueId id = 0; id < graph.values.size(); ++id)
+    if (graph.values[id].name == name) return id;
+  throw std::logic_error("no value " + name);
+}
+
+Placement overridden(const GraphModule& model, const std::vector<std::string>& stay_float,
+                     const std::vector<std::string>& quantized) {
+  PlacementOverrides overrides;
+  for (const std::string& name : stay_float) overrides.stay_float.insert(value_named(model.graph(), name));
+  for (const std::string& name : quantized) overrides.quantized.insert(value_named(model.graph(), name));
+  return place_quantizers(model.graph(), model.steps(), every_layer, overrides);
+}
+
+TEST(PlacementOverrides, LeaveValuesFloatWithTheStepsThatReadThem) {
+  const auto model = test::small_classifier();
+  const Placement placement = overridden(*model, {"relu0.out"}, {});
+  const Graph& graph = model->graph();
+  EXPECT_FALSE(placement.quantizer_of[value_named(graph, "relu0.out")].has_value());
+  const std::optional<std::size_t> pooled = placement.quantizer_of[value_named(graph, "pool0.out")];
+  ASSERT_TRUE(pooled.has_value()) << "conv1 still reads codes";
+  EXPECT_EQ(placement.quantizers[*pooled].observed, std::vector<ValueId>{value_named(graph, "pool0.out")});
+}
+
+TEST(PlacementOverrides, QuantizeValuesThatNobodyReadsAsCodes) {
+  const auto model = test::small_classifier();
+  const ValueId logits = value_named(model->graph(), "classifier.out");
+  EXPECT_FALSE(overridden(*model, {}, {}).quantizer_of[logits].has_value());
+  EXPECT_TRUE(overridden(*model, {}, {"classifier.out"}).quantizer_of[logits].has_value());
+}
+
+TEST(PlacementOverrides, AreRefusedByTheValuesNameWhereImpossible) {
+  const auto model = test::small_classifier();
+  const auto refusal = [&](const std::vector<std::string>& stay_float, const std::vector<std::string>& quantized) {
+    try {
+      (void)overridden(*model, stay_float, quantized);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string read_as_codes = refusal({"mean.out"}, {});
+  EXPECT_NE(read_as_codes.find("'mean.out'"), std::string::npos) << read_as_codes;
+  EXPECT_NE(read_as_codes.find("'classifier'"), std::string::npos) << read_as_codes;
+  EXPECT_NE(refusal({}, {"conv0.out"}).find("'conv0.out'"), std::string::npos);
+  EXPECT_NE(refusal({"relu0.out"}, {"relu0.out"}).find("both"), std::string::npos);
 }
 
 }  // namespace

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "podaq/compress/recipe.h"
 #include "podaq/graph/graph.h"
+#include "podaq/quantize/calibrate.h"
 #include "podaq/quantize/placement.h"
 #include "podaq/training/graph_module.h"
 
@@ -80,6 +82,15 @@ class Compressor {
   /// The same with a sampler, whose place checkpoints keep.
   void attach(torch::optim::Optimizer& optimizer, RandomSampler& sampler, const AttachOptions& options);
 
+  /// Quantizes without training, or ahead of it: lets observers see what the float network computes in eval mode on
+  /// the batches and does what the recipe's post_training says (which writes to parameters; pruned weights stay 0).
+  /// From here on the network is quantized and `convert` possible, and stages that quantize go on from there. Several
+  /// calls add up. Throws Error(invalid_argument) for a recipe without [quantize], for no batches ("no data observed"),
+  /// and as GraphModule::forward does.
+  void calibrate(std::span<const CalibrationBatch> batches);
+  /// The same for a network of one input.
+  void calibrate(std::span<const torch::Tensor> batches);
+
   /// To be called after each optimizer.step() — once per optimizer step, not per accumulated batch: advances the
   /// schedule and zeroes pruned weights. Throws Error(invalid_argument) when an epoch gets more steps than
   /// ceil(steps_per_epoch / accumulation), as calls per accumulated batch would cause.
@@ -103,8 +114,8 @@ class Compressor {
   /// The network as a graph ready to save or run: float for recipes without [quantize], else integer, computing what
   /// the network computes in eval mode. Its metadata hold "producer" and "recipe_sha256".
   ///
-  /// Throws Error(invalid_argument) before the stages that prune are over or quantization has begun (recipes with
-  /// neither convert at any time), and naming the layer or value where a value was never observed, a layer's
+  /// Throws Error(invalid_argument) before the stages that prune are over or quantization has begun, by its stage or by
+  /// calibrate (recipes with neither convert at any time), and naming the layer or value where a value was never observed, a layer's
   /// accumulator could overflow, numbers are not finite, or a layer trained without its quantizer.
   [[nodiscard]] Graph convert(const ConvertOptions& options = {}) const;
 

@@ -13,7 +13,9 @@
 #include "podaq/prune/pattern.h"
 #include "podaq/prune/regrowth.h"
 #include "podaq/prune/schedule.h"
+#include "podaq/quantize/adaptive_rounding.h"
 #include "podaq/quantize/observer.h"
+#include "podaq/quantize/weight_scales.h"
 
 namespace podaq {
 
@@ -64,20 +66,53 @@ struct PruneRecipe {
   std::vector<LayerSparsity> by_layer = {};  ///< Exceptions, each layer by itself; the last that matches counts.
 };
 
-/// Weight bits for the layers that a glob chooses.
-struct LayerBits {
-  std::string layers;   ///< Glob of layer names.
-  int weight_bits = 8;  ///< 2 to 8.
+/// Bits for what a glob chooses.
+struct BitsFor {
+  std::string names;  ///< Glob of layer or value names.
+  int bits = 8;       ///< Weights: 2 to 8. Activations: 4 to 8.
 };
 
-/// Fake quantization while training, codes afterwards.
+/// A range known beforehand for the values that a glob chooses.
+struct FixedRangeFor {
+  std::string values;    ///< Glob of value names, as Compressor::placement_text prints them.
+  FixedObserver range;  ///< Widened to contain 0.
+};
+
+/// How an activation's scale follows from what was observed.
+enum class ActivationScale : std::uint8_t {
+  observed,  ///< From the observed range, always.
+  learned,   ///< From the range of the first batch on it learns with the weights; zero points stay.
+};
+
+/// What Compressor::calibrate does to weights and biases beside observing activations, in this order around it.
+struct PostTrainingRecipe {
+  bool equalize_layers = false;    ///< First: cross-layer equalization (equalize_layers).
+  bool adaptive_rounding = false;  ///< After observing: AdaRound (round_adaptively).
+  bool bias_correction = false;    ///< Last (correct_biases).
+  AdaptiveRoundingOptions rounding = {};  ///< How adaptive rounding searches.
+};
+
+/// Fake quantization while training, codes afterwards; or codes after calibration alone.
 struct QuantizeRecipe {
-  int weight_bits = 8;                               ///< 2 to 8.
-  int activation_bits = 8;                           ///< 4 to 8.
-  ObserverOptions observer = {};                     ///< How activation ranges are found.
+  int weight_bits = 8;                                                ///< 2 to 8.
+  int activation_bits = 8;                                            ///< 4 to 8.
+  WeightScale weight_scale = WeightScale::largest;                    ///< How weight scales are found.
+  WeightGranularity weight_granularity = WeightGranularity::channel;  ///< What shares a weight scale.
+  ActivationScale activation_scale = ActivationScale::observed;       ///< How activation scales are found.
+  double step_learning_rate = 0.01;         ///< Of learned weight and activation scales (see descend), in [0, 1000].
+  ObserverOptions observer = EmaObserver{};  ///< How activation ranges are found.
+  std::vector<FixedRangeFor> fixed_ranges = {};      ///< Exceptions; the last that matches counts.
   std::vector<std::string> layers = {"*"};           ///< Globs of conv and linear layers that work on codes.
   std::vector<std::string> float_layers = {};        ///< Globs of layers that stay float.
-  std::vector<LayerBits> weight_bits_by_layer = {};  ///< Exceptions; the last that matches counts.
+  std::vector<BitsFor> weight_bits_by_layer = {};    ///< Exceptions; the last that matches counts.
+  /// Bits of the values that a layer reads; the last that matches counts. Where several layers read values under one
+  /// quantizer, it has the most bits that any of them asks for.
+  std::vector<BitsFor> activation_bits_by_layer = {};
+  std::vector<BitsFor> activation_bits_by_value = {};  ///< Exceptions to all of the above; the last counts.
+  std::vector<std::string> float_values = {};          ///< Globs of values that get no quantizer (PlacementOverrides).
+  std::vector<std::string> quantized_values = {};      ///< Globs of values that get one in any case.
+  /// For Compressor::calibrate. A recipe that has it, or has no epochs at all, needs no stage that quantizes.
+  std::optional<PostTrainingRecipe> post_training = {};
 };
 
 /// What a Compressor does, and when. Built in C++ or read from TOML:
@@ -100,7 +135,8 @@ struct QuantizeRecipe {
 ///     [quantize]
 ///     observer = "ema"
 ///
-/// Without [prune] nothing is pruned, without [quantize] the network stays float.
+/// Without [prune] nothing is pruned, without [quantize] the network stays float. A recipe of [quantize] alone trains
+/// nothing: Compressor::calibrate, then convert.
 struct Recipe {
   StageLengths epochs = {};                     ///< How long each stage lasts.
   std::optional<PruneRecipe> prune = {};        ///< None: nothing is pruned.
@@ -123,7 +159,7 @@ void validate(const Recipe& recipe);
 [[nodiscard]] double total_epochs(const Recipe& recipe);
 
 /// The epochs that a training loop runs: `total_epochs` rounded up, where a sum that misses a whole number only by the
-/// rounding of its summands counts as that number. At least 1 for a valid recipe.
+/// rounding of its summands counts as that number. 0 for a recipe that only calibrates.
 [[nodiscard]] std::int64_t whole_epochs(const Recipe& recipe);
 
 /// The recipe as TOML that `Recipe::parse` reads back to the same recipe; equal recipes give equal text.

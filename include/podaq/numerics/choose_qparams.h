@@ -34,17 +34,22 @@ inline constexpr float smallest_scale = 1.0e-18F;
   return {.scale = scale, .zero_point = zero_point, .lowest = 0, .highest = highest};
 }
 
-/// The scale of one weight channel: max|w| / limit, raised where needed so that the channel's bias code fits
-/// (|bias| / (input_scale * 2^30)) and the accumulator scale stays a valid scale. A channel of zeros therefore gets a
-/// small positive scale and codes 0.
-/// @param largest      max|w| over the channel, after batch-norm folding.
+/// A weight channel's scale, raised where needed so that the channel's bias code fits (|bias| / (input_scale * 2^30))
+/// and the accumulator scale stays a valid scale. A channel of zeros therefore gets a small positive scale and codes 0.
+/// @param scale        what the weights alone ask for, 0 for a channel of zeros.
+/// @param bias         the channel's bias, after batch-norm folding.
 /// @param input_scale  the layer input's activation scale.
-[[nodiscard]] inline float choose_weight_scale(float largest, int bits, float bias, float input_scale) {
-  const auto limit = static_cast<float>(weight_code_limit(bits));
+[[nodiscard]] inline float raise_weight_scale(float scale, float bias, float input_scale) {
   const double for_bias = std::abs(static_cast<double>(bias)) / (static_cast<double>(input_scale) * bias_limit);
   const double for_product = std::max(1.0e-36 / static_cast<double>(input_scale), 1.0e-36);
-  const double scale = std::max({static_cast<double>(largest / limit), for_bias, for_product});
-  return static_cast<float>(std::min(scale, static_cast<double>(std::numeric_limits<float>::max()) / 4.0));
+  const double raised = std::max({static_cast<double>(scale), for_bias, for_product});
+  return static_cast<float>(std::min(raised, static_cast<double>(std::numeric_limits<float>::max()) / 4.0));
+}
+
+/// The scale of one weight channel that clips nothing: max|w| / limit, raised as raise_weight_scale says.
+/// @param largest  max|w| over the channel, after batch-norm folding.
+[[nodiscard]] inline float choose_weight_scale(float largest, int bits, float bias, float input_scale) {
+  return raise_weight_scale(largest / static_cast<float>(weight_code_limit(bits)), bias, input_scale);
 }
 
 }  // namespace podaq::numerics

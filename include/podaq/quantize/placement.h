@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace podaq {
 struct PlacedQuantizer {
   std::vector<ValueId> members;   ///< All values under these parameters.
   std::vector<ValueId> observed;  ///< Those that are observed and rounded; the others hold codes already.
+  int bits = 8;                   ///< Of the codes, 4 to 8.
 };
 
 /// Where a network's quantizers stand, and which steps work on codes.
@@ -34,14 +36,26 @@ struct Placement {
 /// Says whether a conv or linear node is to work on codes.
 using LayerChoice = std::function<bool(const Node&)>;
 
-/// Places the quantizers of a float graph with the given steps (see find_steps).
-[[nodiscard]] Placement place_quantizers(const Graph& graph, const std::vector<Step>& steps, const LayerChoice& choose);
+/// Where a user wants the table otherwise. Both name inputs of the graph and outputs of steps.
+struct PlacementOverrides {
+  std::set<ValueId> stay_float;  ///< Never rounded: steps without weights that read one of them work on floats.
+  std::set<ValueId> quantized;   ///< Rounded although no step reads them as codes; so are outputs of the network then.
+};
+
+/// Places the quantizers of a float graph with the given steps (see find_steps). Throws Error(invalid_argument), naming
+/// the value, for an override of a value inside a step, of one that is to be both, and of one to stay float that a conv
+/// or linear on codes reads.
+[[nodiscard]] Placement place_quantizers(const Graph& graph, const std::vector<Step>& steps, const LayerChoice& choose,
+                                         const PlacementOverrides& overrides = {});
+
+/// The inputs of the graph and the outputs of its steps: the values that may have a quantizer.
+[[nodiscard]] std::vector<ValueId> quantizable_values(const Graph& graph, const std::vector<Step>& steps);
 
 /// The values that a step reads: its first node's inputs, then the residual of a fused add.
 [[nodiscard]] std::vector<ValueId> values_read(const Graph& graph, const Step& step);
 
 /// The placement as a table for people: a line per step with its operation, domain and the quantizers it reads and
-/// writes.
+/// writes, then a line per quantizer with its bits and the values under it, the observed ones marked.
 [[nodiscard]] std::string to_text(const Placement& placement, const Graph& graph, const std::vector<Step>& steps);
 
 }  // namespace podaq

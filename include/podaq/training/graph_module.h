@@ -23,6 +23,7 @@ struct LayerParameters {
   torch::Tensor weight;       ///< Of the conv's or linear's own shape.
   torch::Tensor bias;         ///< Undefined where the step has none.
   bool bias_is_final = true;  ///< False while a batch norm with batch statistics still follows.
+  torch::Tensor factor = {};  ///< What a folded batch norm multiplied each channel with; undefined where none was.
 };
 
 /// Changes a step's parameters in the forward pass (fake quantization). Must be differentiable.
@@ -60,6 +61,10 @@ class GraphModule : public torch::nn::Module {
 
   /// The parameter or buffer of that name; throws Error(invalid_argument) naming it if there is none.
   [[nodiscard]] torch::Tensor tensor(const std::string& name) const;
+
+  /// What a conv or linear step computes with in eval mode, before any hook: its parameters with the batch norm, if it
+  /// has one, folded in at its running statistics. Differentiable.
+  [[nodiscard]] LayerParameters folded_parameters(const Step& step) const;
 
   /// A float graph with the present values of all parameters and buffers copied into it.
   [[nodiscard]] Graph snapshot() const;
