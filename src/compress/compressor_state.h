@@ -37,7 +37,7 @@ struct Compressor::State {
   [[nodiscard]] std::int64_t position() const { return epoch * steps_per_epoch + steps_in_epoch; }
   [[nodiscard]] Stage stage() const;
   [[nodiscard]] bool has_reached(Stage stage) const;
-  [[nodiscard]] bool is_quantizing() const { 
+  [[nodiscard]] bool is_quantizing() const {
     return quantizer && (calibrated || (is_attached() && has_reached(Stage::quantize)));
   }
   [[nodiscard]] bool is_attached() const { return optimizer != nullptr; }

@@ -28,11 +28,10 @@ void require_observed(const GraphModule& model, const NetworkQuantizer& quantize
     for (const ValueId value : placed.observed) {
       const std::string& name = graph.values[value].name;
       if (ranges.at(name).is_observed) continue;
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("convert: no data observed at value '{}', read by '{}'; train in the quantize "
-                      "stage, or calibrate, first", name,
-                      reader_of(graph, value)));
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("convert: no data observed at value '{}', read by '{}'; train in the quantize "
+                              "stage, or calibrate, first",
+                              name, reader_of(graph, value)));
     }
 }
 
@@ -56,10 +55,10 @@ compress_detail::IntegerPlan integer_plan(const GraphModule& model, const Graph&
       plan.values.emplace(graph.values[value].name, quantizer.qparams(*index).value());
   for (std::size_t i = 0; i < model.steps().size(); ++i)
     if (placement.on_codes[i])
-      plan.steps_on_codes.emplace(graph.values[model.steps()[i].output].name,
-                                  compress_detail::StepOnCodes{.weight = quantizer.weight_quantization(i),
-                                                               .learned = folded_steps(snapshot, model.steps()[i],
-                                                                                       quantizer, i)});
+      plan.steps_on_codes.emplace(
+          graph.values[model.steps()[i].output].name,
+          compress_detail::StepOnCodes{.weight = quantizer.weight_quantization(i),
+                                       .learned = folded_steps(snapshot, model.steps()[i], quantizer, i)});
   return plan;
 }
 

@@ -129,7 +129,7 @@ class IntegerGraphBuilder {
     const Tensor& weight = tensor_at(source_, node.tensors.at(0));
     const bool has_bias = node.tensors.size() > 1 && !node.tensors[1].empty();
     const Tensor* bias = has_bias ? &tensor_at(source_, node.tensors[1]) : nullptr;
-    LayerCodes codes = 
+    LayerCodes codes =
         encode_layer(node.name, weight, bias, step.weight, step.learned, qparams_of(node.inputs.at(0)).value());
     node.tensors[0] = store(node.tensors[0], std::move(codes.weight));
     if (codes.bias) node.tensors[1] = store(node.tensors[1], std::move(*codes.bias));

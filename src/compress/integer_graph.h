@@ -12,7 +12,7 @@ namespace podaq::compress_detail {
 
 /// A step on codes.
 struct StepOnCodes {
-  WeightQuantization weight = {};    ///< Where the step has weights.
+  WeightQuantization weight = {};   ///< Where the step has weights.
   std::vector<float> learned = {};  ///< The learned steps of its folded weight, if any (choose_weight_scales).
 };
 

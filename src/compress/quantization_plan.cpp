@@ -56,9 +56,8 @@ class Globs {
   void require_layer(const std::string& field, const std::string& glob) const {
     std::vector<std::string> names;
     for (const LayerStep& candidate : layers_) names.push_back(candidate.layer.name);
-    const bool matches = std::any_of(layers_.begin(), layers_.end(), [&](const LayerStep& candidate) {
-      return chooses_layer(glob, candidate.layer);
-    });
+    const bool matches = std::any_of(layers_.begin(), layers_.end(),
+                                     [&](const LayerStep& candidate) { return chooses_layer(glob, candidate.layer); });
     require_match(recipe_, field, glob, matches, "layer", fmt::format("{}", fmt::join(names, ", ")));
   }
 

@@ -22,10 +22,10 @@ void require(bool holds, const std::string& name, std::string_view problem) {
 }
 
 torch::Tensor range_tensor(const ObservedRange& range) {
-  return torch::tensor({range.minimum, range.maximum, range.is_observed ? 1.0 : 0.0,
-                        static_cast<double>(range.not_finite_elements), static_cast<double>(range.batches),
-                        range.histogram.smallest, range.histogram.largest},
-                       torch::kDouble);
+  return torch::tensor(
+      {range.minimum, range.maximum, range.is_observed ? 1.0 : 0.0, static_cast<double>(range.not_finite_elements),
+       static_cast<double>(range.batches), range.histogram.smallest, range.histogram.largest},
+      torch::kDouble);
 }
 
 ObservedRange range_in(const std::string& name, const torch::Tensor& tensor) {
@@ -39,9 +39,8 @@ ObservedRange range_in(const std::string& name, const torch::Tensor& tensor) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const bool holds_numbers = lies_in(0, -largest, largest) && lies_in(1, number(0), largest) &&
                              lies_in(3, 0, most_elements) && lies_in(4, 0, most_elements);
-  const bool holds_extremes =
-      (lies_in(5, -largest, largest) && lies_in(6, number(5), largest)) ||
-      (number(5) == infinity && number(6) == -infinity);  // no number was counted
+  const bool holds_extremes = (lies_in(5, -largest, largest) && lies_in(6, number(5), largest)) ||
+                              (number(5) == infinity && number(6) == -infinity);  // no number was counted
   require(holds_numbers && holds_extremes, name, "is no range");
   return {.minimum = number(0),
           .maximum = number(1),
@@ -58,9 +57,9 @@ torch::Tensor histogram_tensor(const Histogram& histogram) {
 }
 
 void read_histogram(const std::string& name, const torch::Tensor& tensor, Histogram& histogram) {
-  const bool has_shape = tensor.scalar_type() == torch::kLong && tensor.dim() == 1 &&
-                         (tensor.size(0) == numbers_before_counts ||
-                          tensor.size(0) == numbers_before_counts + Histogram::bins);
+  const bool has_shape =
+      tensor.scalar_type() == torch::kLong && tensor.dim() == 1 &&
+      (tensor.size(0) == numbers_before_counts || tensor.size(0) == numbers_before_counts + Histogram::bins);
   require(has_shape, name, "is no histogram");
   const torch::Tensor row = tensor.contiguous();
   const std::int64_t* numbers = row.const_data_ptr<std::int64_t>();

@@ -20,7 +20,8 @@ std::string names_of(std::span<const WeightedLayer> layers) {
 void require_match(const Recipe& recipe, const std::string& field, const std::string& glob,
                    std::span<const WeightedLayer> layers) {
   const auto matches = [&](const WeightedLayer& layer) { return chooses_layer(glob, layer); };
-  compress_detail::require_match(recipe, field, glob, std::any_of(layers.begin(), layers.end(), matches), "layer", names_of(layers));
+  compress_detail::require_match(recipe, field, glob, std::any_of(layers.begin(), layers.end(), matches), "layer",
+                                 names_of(layers));
 }
 
 // Wildcards pass over frozen layers; a name without one means that very layer.

@@ -73,10 +73,8 @@ class Table {
 
   // A choice that is one of the words for its type.
   template <typename Choice>
-    requires std::is_enum_v<Choice>
-  void read(std::string_view key, Choice& choice) const {
-    read(key, choice, compress_detail::words_for<Choice>);
-  }
+  requires std::is_enum_v<Choice>
+  void read(std::string_view key, Choice& choice) const { read(key, choice, compress_detail::words_for<Choice>); }
 
   template <typename Choice>
   void read(std::string_view key, Choice& choice,

@@ -35,10 +35,10 @@ void require_options(const AdaptiveRoundingOptions& options) {
 struct LayerProblem {
   const GraphModule& model;
   const Step& step;
-  LayerParameters rounded;              // nearest, for its bias
-  torch::Tensor scale = {};             // [channels, 1, ...]
-  torch::Tensor below = {};             // the code next below each weight, or the nearest one where it may not move
-  torch::Tensor share = {};             // how far up to the next code the weight lies
+  LayerParameters rounded;   // nearest, for its bias
+  torch::Tensor scale = {};  // [channels, 1, ...]
+  torch::Tensor below = {};  // the code next below each weight, or the nearest one where it may not move
+  torch::Tensor share = {};  // how far up to the next code the weight lies
   torch::Tensor may_move = {};
   std::int32_t limit = 127;
   std::vector<torch::Tensor> inputs = {};    // of the quantized network, per batch
@@ -56,8 +56,8 @@ struct LayerProblem {
   }
 
   [[nodiscard]] torch::Tensor error(const torch::Tensor& weight, std::size_t batch) const {
-    const torch::Tensor output = clamped(quantize_detail::layer_output(
-        model, step, inputs[batch], {.weight = weight, .bias = rounded.bias}));
+    const torch::Tensor output =
+        clamped(quantize_detail::layer_output(model, step, inputs[batch], {.weight = weight, .bias = rounded.bias}));
     const std::int64_t channels = weight.size(0);
     const double places = static_cast<double>(output.numel()) / static_cast<double>(channels);
     return (output - expected[batch]).square().sum() / places;
@@ -87,13 +87,13 @@ LayerProblem problem_of(GraphModule& model, GraphModule& original, const Network
   problem.scale = torch::tensor(scales).reshape(shape).to(weight.options());
   const torch::Tensor position = weight / problem.scale;
   problem.may_move = (weight != 0).logical_and(position.abs() < problem.limit - 0.5);
-  problem.below = torch::where(problem.may_move, position.floor(), position.round()).clamp(-problem.limit, problem.limit);
+  problem.below =
+      torch::where(problem.may_move, position.floor(), position.round()).clamp(-problem.limit, problem.limit);
   problem.share = torch::where(problem.may_move, position - problem.below, torch::zeros_like(position));
   problem.inputs = quantize_detail::values_at(model, &quantizer, input, batches);
   const LayerParameters exact = original.folded_parameters(step);
   for (const torch::Tensor& value : quantize_detail::values_at(original, nullptr, input, batches))
-    problem.expected.push_back(
-        problem.clamped(quantize_detail::layer_output(original, step, value, exact)).detach());
+    problem.expected.push_back(problem.clamped(quantize_detail::layer_output(original, step, value, exact)).detach());
   return problem;
 }
 

@@ -48,9 +48,8 @@ std::vector<std::string> correct_biases(GraphModule& model, const NetworkQuantiz
       without_bias.push_back(node.name);
       continue;
     }
-    const torch::Tensor expected =
-        mean_output(*original, step, original->folded_parameters(step),
-                    quantize_detail::values_at(*original, nullptr, node.inputs[0], batches));
+    const torch::Tensor expected = mean_output(*original, step, original->folded_parameters(step),
+                                               quantize_detail::values_at(*original, nullptr, node.inputs[0], batches));
     const torch::Tensor got = mean_output(model, step, quantizer.rounded(index, model.folded_parameters(step)),
                                           quantize_detail::values_at(model, &quantizer, node.inputs[0], batches));
     torch::Tensor bias = model.tensor(name);

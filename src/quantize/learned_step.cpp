@@ -48,8 +48,8 @@ double pass_gradients(const float* x, const float* dy, float* dx, std::int64_t c
   at::parallel_for(0, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end; ++c) {
       const std::int64_t first = c * chunk;
-      sums[static_cast<std::size_t>(c)] = quantize_detail::pass_gradients_row(
-          x + first, dy + first, dx + first, std::min(chunk, count - first), q);
+      sums[static_cast<std::size_t>(c)] =
+          quantize_detail::pass_gradients_row(x + first, dy + first, dx + first, std::min(chunk, count - first), q);
     }
   });
   return std::accumulate(sums.begin(), sums.end(), 0.0);
@@ -69,8 +69,8 @@ Gradients gradients_of(const torch::Tensor& x, const torch::Tensor& dy, const QP
   if (!is_dense_float(x)) return composed_gradients(x, dy, q);
   const torch::Tensor ordered = alike(dy, x);
   Gradients result{.x = at::empty_like(x)};
-  result.step = pass_gradients(x.const_data_ptr<float>(), ordered.const_data_ptr<float>(),
-                               result.x.data_ptr<float>(), x.numel(), q);
+  result.step = pass_gradients(x.const_data_ptr<float>(), ordered.const_data_ptr<float>(), result.x.data_ptr<float>(),
+                               x.numel(), q);
   return result;
 }
 

@@ -131,8 +131,8 @@ struct NetworkQuantizer::State {
     if (!present.empty() && std::find(present.begin(), present.end(), 0.0F) == present.end()) return;
 
     const torch::NoGradGuard no_grad;
-    const torch::Tensor source = is_shared ? model.folded_parameters(step).weight
-                                           : model.tensor(model.graph().nodes[step.node].tensors.at(0));
+    const torch::Tensor source =
+        is_shared ? model.folded_parameters(step).weight : model.tensor(model.graph().nodes[step.node].tensors.at(0));
     const torch::Tensor weight = source.detach().to(torch::kCPU, torch::kFloat).contiguous();
     const auto count = static_cast<std::size_t>(layer.scales);
     const std::size_t elements = count == 0 ? 0 : static_cast<std::size_t>(weight.numel()) / count;
@@ -162,8 +162,8 @@ NetworkQuantizer::NetworkQuantizer(const GraphModule& model, Placement placement
   const Graph& graph = model.graph();
   validate(options.observer);
   if (!(options.step_learning_rate >= 0 && options.step_learning_rate <= 1000))
-    throw Error(ErrorCode::invalid_argument, concat("quantization: step_learning_rate is ", options.step_learning_rate,
-                                                    ", must lie in [0, 1000]"));
+    throw Error(ErrorCode::invalid_argument,
+                concat("quantization: step_learning_rate is ", options.step_learning_rate, ", must lie in [0, 1000]"));
   for (std::size_t i = 0; i < model.steps().size(); ++i) {
     const Step& step = model.steps()[i];
     const Node& node = graph.nodes[step.node];
@@ -331,8 +331,7 @@ void NetworkQuantizer::require_fitting(const QuantizerState& state) const {
 
 void NetworkQuantizer::set_state(const QuantizerState& state) {
   require_fitting(state);
-  for (ObservedValue& observed : state_->values)
-    observed.range = state.ranges.at(observed.name);
+  for (ObservedValue& observed : state_->values) observed.range = state.ranges.at(observed.name);
   for (QuantizedLayer& layer : state_->layers)
     if (layer.weight.scale == WeightScale::learned) layer.learned = copy_of(state.weight_steps.at(layer.name));
   for (std::size_t q = 0; q < state_->quantizers.size(); ++q) {

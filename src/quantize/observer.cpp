@@ -35,9 +35,9 @@ torch::Tensor as_row(const torch::Tensor& values) {
 }
 
 template <typename Observer>
-constexpr bool keeps_histogram = std::is_same_v<Observer, PercentileObserver> ||
-                                 std::is_same_v<Observer, LeastSquaresObserver> ||
-                                 std::is_same_v<Observer, LeastDivergenceObserver>;
+constexpr bool keeps_histogram =
+    std::is_same_v<Observer, PercentileObserver> || std::is_same_v<Observer, LeastSquaresObserver> ||
+    std::is_same_v<Observer, LeastDivergenceObserver>;
 
 // Searches take milliseconds, and what one more batch adds to many changes little.
 bool is_search_due(std::int64_t batches) {

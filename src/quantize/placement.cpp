@@ -40,8 +40,7 @@ struct Domains {
 };
 
 [[noreturn]] void refuse(const Graph& graph, ValueId value, const std::string& problem) {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("placement: value '{}' {}", graph.values[value].name, problem));
+  throw Error(ErrorCode::invalid_argument, fmt::format("placement: value '{}' {}", graph.values[value].name, problem));
 }
 
 void require_possible(const Graph& graph, const std::vector<Step>& steps, const PlacementOverrides& overrides) {
@@ -62,8 +61,8 @@ Domains find_domains(const Graph& graph, const std::vector<Step>& steps, const L
   for (std::size_t i = steps.size(); i-- > 0;) {
     const Node& node = graph.nodes[steps[i].node];
     const std::vector<ValueId> inputs = values_read(graph, steps[i]);
-    const auto kept_float = std::find_if(inputs.begin(), inputs.end(),
-                                         [&](ValueId value) { return overrides.stay_float.contains(value); });
+    const auto kept_float =
+        std::find_if(inputs.begin(), inputs.end(), [&](ValueId value) { return overrides.stay_float.contains(value); });
     const bool on_codes = has_weights(node.op) ? choose(node)
                                                : !is_always_float(graph, node) && kept_float == inputs.end() &&
                                                      domains.value_read_as_codes[steps[i].output];

@@ -89,8 +89,8 @@ struct RunningSums {
     for (std::size_t i = 0; i < bins.size(); ++i)
       used_until[i] = bins[i] > 0 ? static_cast<std::int64_t>(i) : (i > 0 ? used_until[i - 1] : -1);
     for (std::size_t i = bins.size(); i-- > 0;)
-      used_from[i] = bins[i] > 0 ? static_cast<std::int64_t>(i)
-                                 : (i + 1 < bins.size() ? used_from[i + 1] : std::ssize(bins));
+      used_from[i] =
+          bins[i] > 0 ? static_cast<std::int64_t>(i) : (i + 1 < bins.size() ? used_from[i + 1] : std::ssize(bins));
     for (std::size_t i = 0; i < bins.size(); ++i) {
       const auto count = static_cast<double>(bins[i]);
       counts[i + 1] = counts[i] + count;
@@ -134,12 +134,12 @@ double divergence(const Histogram& histogram, const RunningSums& sums, const Bin
   std::int64_t begin = range.begin;
   for (std::int32_t code = q.lowest; code <= q.highest && begin < range.end; ++code) {
     const double boundary = (code - q.zero_point + 0.5) * bins_per_code - static_cast<double>(histogram.first);
-    const std::int64_t end = code == q.highest ? range.end
-                                               : std::clamp(static_cast<std::int64_t>(std::llround(boundary)), begin,
-                                                            range.end);
+    const std::int64_t end =
+        code == q.highest ? range.end : std::clamp(static_cast<std::int64_t>(std::llround(boundary)), begin, range.end);
     const double count = between(sums.counts, begin, end);
     if (count > 0) {
-      const double beyond = (begin <= lowest && lowest < end ? below : 0.0) + (begin <= highest && highest < end ? above : 0.0);
+      const double beyond =
+          (begin <= lowest && lowest < end ? below : 0.0) + (begin <= highest && highest < end ? above : 0.0);
       sum_p_log_q += (count + beyond) * std::log(count / between(sums.used, begin, end));
     }
     begin = end;
