@@ -1,8 +1,13 @@
 #include "podaq/quantize/histogram.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
+#include <utility>
+
+#include "quantize/histogram_rows.h"
 
 namespace podaq {
 namespace {
@@ -45,29 +50,30 @@ void widen(Histogram& histogram, double smallest, double largest) {
 }  // namespace
 
 void count_values(Histogram& histogram, std::span<const float> values) {
-  float smallest = std::numeric_limits<float>::infinity();
-  float largest = -std::numeric_limits<float>::infinity();
-  for (const float value : values) {
-    if (value == 0.0F) continue;
-    smallest = std::min(smallest, value);
-    largest = std::max(largest, value);
-  }
-  if (smallest > largest) {
-    histogram.zeros += static_cast<std::int64_t>(values.size());
+  const quantize_detail::RowExtremes extremes =
+      quantize_detail::nonzero_extremes_row(values.data(), std::ssize(values));
+  if (extremes.smallest > extremes.largest) {
+    histogram.zeros += std::ssize(values);
     return;
   }
-  widen(histogram, smallest, largest);
+  widen(histogram, extremes.smallest, extremes.largest);
 
-  const double bins_per_unit = std::ldexp(1.0, -histogram.width_exponent);
-  for (const float value : values) {
-    if (value == 0.0F) {
-      ++histogram.zeros;
-      continue;
-    }
-    const double position = value * bins_per_unit;  // exact
-    auto bin = static_cast<std::int64_t>(position);
-    bin -= position < static_cast<double>(bin) ? 1 : 0;  // rounds down, as std::floor does but faster
-    ++histogram.counts[static_cast<std::size_t>(bin - histogram.first)];
+  // Several tables, since a processor waits for the last count of a bin before it adds to it again.
+  constexpr std::size_t tables = 4;
+  constexpr std::size_t slots = Histogram::bins + 1;  // the last one counts zeros
+  constexpr std::size_t block = 1024;
+  std::vector<std::int64_t> counts(tables * slots);
+  std::array<std::int32_t, block> bins{};
+  const auto bins_per_unit = static_cast<float>(std::ldexp(1.0, -histogram.width_exponent));
+  for (std::size_t begin = 0; begin < values.size(); begin += block) {
+    const std::span<const float> part = values.subspan(begin, std::min(block, values.size() - begin));
+    quantize_detail::bins_row(part.data(), bins.data(), std::ssize(part), bins_per_unit,
+                              static_cast<std::int32_t>(histogram.first), Histogram::bins);
+    for (std::size_t i = 0; i < part.size(); ++i) ++counts[(i % tables) * slots + static_cast<std::size_t>(bins[i])];
+  }
+  for (std::size_t table = 0; table < tables; ++table) {
+    for (std::size_t i = 0; i < histogram.counts.size(); ++i) histogram.counts[i] += counts[table * slots + i];
+    histogram.zeros += counts[table * slots + slots - 1];
   }
 }
 

@@ -12,8 +12,8 @@
 
 namespace podaq::quantize_detail {
 
-/// What passes at `value` when the float network (no quantizer) or the quantized one runs in eval mode on each batch: as
-/// the value's readers get it, in memory of its own. `model` has no hooks afterwards, or the quantizer's.
+/// What passes at `value` when the float network (no quantizer) or the quantized one runs in eval mode on each batch:
+/// as the value's readers get it, in memory of its own. `model` has no hooks afterwards, or the quantizer's.
 [[nodiscard]] std::vector<torch::Tensor> values_at(GraphModule& model, const NetworkQuantizer* quantizer, ValueId value,
                                                    std::span<const CalibrationBatch> batches);
 

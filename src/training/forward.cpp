@@ -138,9 +138,8 @@ LayerParameters GraphModule::parameters_of_step(const Step& step) const {
   const NodePlan& plan = plans_[step.node];
   const bool norm_follows = step.batch_norm && !statistics_are_fixed();
   const LayerParameters parameters =
-      norm_follows
-          ? LayerParameters{.weight = plan.tensors[0], .bias = plan.tensors[1], .bias_is_final = false}
-          : folded_parameters(step);
+      norm_follows ? LayerParameters{.weight = plan.tensors[0], .bias = plan.tensors[1], .bias_is_final = false}
+                   : folded_parameters(step);
   const auto hook = parameter_hooks_.find(step.output);
   return hook == parameter_hooks_.end() ? parameters : hook->second(parameters);
 }

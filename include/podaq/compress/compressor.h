@@ -115,8 +115,8 @@ class Compressor {
   /// the network computes in eval mode. Its metadata hold "producer" and "recipe_sha256".
   ///
   /// Throws Error(invalid_argument) before the stages that prune are over or quantization has begun, by its stage or by
-  /// calibrate (recipes with neither convert at any time), and naming the layer or value where a value was never observed, a layer's
-  /// accumulator could overflow, numbers are not finite, or a layer trained without its quantizer.
+  /// calibrate (recipes with neither convert at any time), and naming the layer or value where a value was never
+  /// observed, a layer's accumulator could overflow, numbers are not finite, or a layer trained without its quantizer.
   [[nodiscard]] Graph convert(const ConvertOptions& options = {}) const;
 
   /// Zeros, masks and bits of each layer now, and what observers met so far. Weights that round to zero are counted

@@ -74,7 +74,7 @@ struct BitsFor {
 
 /// A range known beforehand for the values that a glob chooses.
 struct FixedRangeFor {
-  std::string values;    ///< Glob of value names, as Compressor::placement_text prints them.
+  std::string values;   ///< Glob of value names, as Compressor::placement_text prints them.
   FixedObserver range;  ///< Widened to contain 0.
 };
 
@@ -86,9 +86,9 @@ enum class ActivationScale : std::uint8_t {
 
 /// What Compressor::calibrate does to weights and biases beside observing activations, in this order around it.
 struct PostTrainingRecipe {
-  bool equalize_layers = false;    ///< First: cross-layer equalization (equalize_layers).
-  bool adaptive_rounding = false;  ///< After observing: AdaRound (round_adaptively).
-  bool bias_correction = false;    ///< Last (correct_biases).
+  bool equalize_layers = false;           ///< First: cross-layer equalization (equalize_layers).
+  bool adaptive_rounding = false;         ///< After observing: AdaRound (round_adaptively).
+  bool bias_correction = false;           ///< Last (correct_biases).
   AdaptiveRoundingOptions rounding = {};  ///< How adaptive rounding searches.
 };
 
@@ -99,12 +99,12 @@ struct QuantizeRecipe {
   WeightScale weight_scale = WeightScale::largest;                    ///< How weight scales are found.
   WeightGranularity weight_granularity = WeightGranularity::channel;  ///< What shares a weight scale.
   ActivationScale activation_scale = ActivationScale::observed;       ///< How activation scales are found.
-  double step_learning_rate = 0.01;         ///< Of learned weight and activation scales (see descend), in [0, 1000].
+  double step_learning_rate = 0.01;          ///< Of learned weight and activation scales (see descend), in [0, 1000].
   ObserverOptions observer = EmaObserver{};  ///< How activation ranges are found.
-  std::vector<FixedRangeFor> fixed_ranges = {};      ///< Exceptions; the last that matches counts.
-  std::vector<std::string> layers = {"*"};           ///< Globs of conv and linear layers that work on codes.
-  std::vector<std::string> float_layers = {};        ///< Globs of layers that stay float.
-  std::vector<BitsFor> weight_bits_by_layer = {};    ///< Exceptions; the last that matches counts.
+  std::vector<FixedRangeFor> fixed_ranges = {};    ///< Exceptions; the last that matches counts.
+  std::vector<std::string> layers = {"*"};         ///< Globs of conv and linear layers that work on codes.
+  std::vector<std::string> float_layers = {};      ///< Globs of layers that stay float.
+  std::vector<BitsFor> weight_bits_by_layer = {};  ///< Exceptions; the last that matches counts.
   /// Bits of the values that a layer reads; the last that matches counts. Where several layers read values under one
   /// quantizer, it has the most bits that any of them asks for.
   std::vector<BitsFor> activation_bits_by_layer = {};

@@ -23,8 +23,8 @@ struct EqualizationPair {
 /// moves by more than 0.1 % (at most 40 rounds): channel i of the first layer is divided by
 /// s_i = sqrt(r1_i / r2_i), where r1_i and r2_i are the largest magnitudes of the first layer's output channel and the
 /// second's input channel after batch-norm folding, and the second's input channel is multiplied by it (Nagel et al.,
-/// Data-Free Quantization through Weight Equalization and Bias Correction, arXiv 1906.04721, eq. 11). A batch norm takes
-/// the first layer's factor into its weight and bias. The network computes the same numbers in eval mode, up to
+/// Data-Free Quantization through Weight Equalization and Bias Correction, arXiv 1906.04721, eq. 11). A batch norm
+/// takes the first layer's factor into its weight and bias. The network computes the same numbers in eval mode, up to
 /// rounding; zeros stay zeros, and channels that are all zeros on either side are left alone. Writes to the network's
 /// own parameters. Returns the number of pairs.
 std::size_t equalize_layers(GraphModule& model);

@@ -21,9 +21,9 @@ inline constexpr float smallest_step = numerics::smallest_scale;
 [[nodiscard]] double step_gradient_factor(std::int64_t elements, std::int32_t highest);
 
 /// fake_quantize(x, q) with the scale `step` [1], which gets a gradient too: the sum over elements of
-/// dy * (round(x/s) - x/s), or dy * (end of the codes - z) where x was clipped, times `gradient_factor`. NaN gives none.
-/// Values and gradients of float tensors on the CPU take a single pass each, whose sums do not depend on the number of
-/// threads; other devices and types compose ATen operations.
+/// dy * (round(x/s) - x/s), or dy * (end of the codes - z) where x was clipped, times `gradient_factor`. NaN gives
+/// none. Values and gradients of float tensors on the CPU take a single pass each, whose sums do not depend on the
+/// number of threads; other devices and types compose ATen operations.
 /// @param step  float, on the CPU; q.scale must equal its value.
 [[nodiscard]] torch::Tensor fake_quantize_learned(const torch::Tensor& x, const torch::Tensor& step, const QParams& q,
                                                   double gradient_factor);

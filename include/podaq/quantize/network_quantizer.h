@@ -17,8 +17,8 @@ namespace podaq {
 
 /// How a network is fake-quantized. Activation bits stand in the placement.
 struct NetworkQuantizerOptions {
-  std::vector<WeightQuantization> weights;  ///< One per step; read for conv and linear steps on codes.
-  ObserverOptions observer = {};            ///< How activation ranges are found.
+  std::vector<WeightQuantization> weights;                 ///< One per step; read for conv and linear steps on codes.
+  ObserverOptions observer = {};                           ///< How activation ranges are found.
   std::map<std::string, FixedObserver> fixed_ranges = {};  ///< Ranges known beforehand, by the names of their values.
   /// Whether activation scales learn, from what was observed first on; zero points stay. Not those of fixed ranges.
   bool learns_activation_steps = false;

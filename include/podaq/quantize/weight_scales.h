@@ -39,7 +39,8 @@ struct WeightQuantization {
 /// each raised where the channel's bias or the accumulator needs it (numerics::raise_weight_scale). Training and
 /// conversion both call this, so they agree.
 /// @param bias     one per channel, or empty where there is none or it is not final.
-/// @param learned  for WeightScale::learned: the present steps, one per channel or one for the tensor; empty, or 0 for a
+/// @param learned  for WeightScale::learned: the present steps, one per channel or one for the tensor; empty, or 0 for
+/// a
 ///                 channel, where learning has not begun: least_squares_scale counts then.
 /// @param input    the parameters of the layer's input.
 [[nodiscard]] std::vector<float> choose_weight_scales(std::span<const float> weights, std::size_t channels,
