@@ -1,4 +1,4 @@
-#include "prune/gather_rows.h"
+#include "prune/weight_rows.h"
 
 #include <cmath>
 
@@ -20,6 +20,10 @@ void add_magnitudes_of_products(const float* __restrict weight, const float* __r
 void subtract_products(const float* __restrict weight, const float* __restrict gradient, float* __restrict sums,
                        std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] -= if_finite(weight[i] * gradient[i]);
+}
+
+void write_zeros(const bool* __restrict mask, float* __restrict weight, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) weight[i] = mask[i] ? 0.0F : weight[i];
 }
 
 }  // namespace podaq::prune_detail
