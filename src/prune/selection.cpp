@@ -12,6 +12,7 @@
 
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
+#include "prune/weight_rows.h"
 
 namespace podaq {
 
@@ -66,12 +67,12 @@ class Candidates {
   }
 
   [[nodiscard]] std::vector<torch::Tensor> lowest(std::int64_t count) const {
-    const std::int64_t open = std::ranges::count_if(scores_, [](double score) { return score < never; });
+    const std::int64_t open = prune_detail::count_below(scores_.data(), std::ssize(scores_), never);
     if (count < 0 || count > open)
       throw Error(ErrorCode::invalid_argument, concat("pruning: zeros is ", count, ", must lie in [0, ", open, "]"));
     if (count == 0) return rows_below(-never, 0);
     const double threshold = nth_lowest(scores_, count);
-    const std::int64_t below = std::ranges::count_if(scores_, [&](double score) { return score < threshold; });
+    const std::int64_t below = prune_detail::count_below(scores_.data(), std::ssize(scores_), threshold);
     return rows_below(threshold, count - below);
   }
 
@@ -100,16 +101,12 @@ class Candidates {
 }  // namespace
 
 torch::Tensor with_pruned_first(const torch::Tensor& scores, const torch::Tensor& pruned) {
-  constexpr double largest = std::numeric_limits<float>::max();
   torch::Tensor row =
       scores.detach().to(torch::kCPU, torch::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();
-  double* score = row.mutable_data_ptr<double>();
-  for (std::int64_t i = 0; i < row.numel(); ++i)
-    score[i] = std::isnan(score[i]) ? largest : std::clamp(score[i], -largest, largest);
+  prune_detail::make_finite(row.mutable_data_ptr<double>(), row.numel());
   if (!pruned.defined()) return row;
   const torch::Tensor mask = pruned.to(torch::kCPU).contiguous();
-  const bool* is_pruned = mask.const_data_ptr<bool>();
-  for (std::int64_t i = 0; i < row.numel(); ++i) score[i] = is_pruned[i] ? -never : score[i];
+  prune_detail::write_where(mask.const_data_ptr<bool>(), -never, row.mutable_data_ptr<double>(), row.numel());
   return row;
 }
 

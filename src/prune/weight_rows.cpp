@@ -1,6 +1,7 @@
 #include "prune/weight_rows.h"
 
 #include <cmath>
+#include <limits>
 
 namespace podaq::prune_detail {
 namespace {
@@ -22,8 +23,26 @@ void subtract_products(const float* __restrict weight, const float* __restrict g
   for (std::int64_t i = 0; i < count; ++i) sums[i] -= if_finite(weight[i] * gradient[i]);
 }
 
-void write_zeros(const bool* __restrict mask, float* __restrict weight, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) weight[i] = mask[i] ? 0.0F : weight[i];
+void write_where(const bool* __restrict mask, float value, float* __restrict values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = mask[i] ? value : values[i];
+}
+
+void write_where(const bool* __restrict mask, double value, double* __restrict values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = mask[i] ? value : values[i];
+}
+
+void make_finite(double* values, std::int64_t count) {
+  constexpr double largest = std::numeric_limits<float>::max();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double limited = values[i] < largest ? values[i] : largest;  // NaN is not less
+    values[i] = limited > -largest ? limited : -largest;
+  }
+}
+
+std::int64_t count_below(const double* values, std::int64_t count, double threshold) {
+  std::int64_t below = 0;
+  for (std::int64_t i = 0; i < count; ++i) below += values[i] < threshold ? 1 : 0;
+  return below;
 }
 
 }  // namespace podaq::prune_detail

@@ -10,7 +10,13 @@ void add_magnitudes_of_products(const float* weight, const float* gradient, floa
 /// sums[i] -= weight[i] * gradient[i] where the product is finite.
 void subtract_products(const float* weight, const float* gradient, float* sums, std::int64_t count);
 
-/// weight[i] = +0 where mask[i].
-void write_zeros(const bool* mask, float* weight, std::int64_t count);
+/// values[i] = `value` where mask[i].
+void write_where(const bool* mask, float value, float* values, std::int64_t count);
+void write_where(const bool* mask, double value, double* values, std::int64_t count);
+
+/// NaN and +infinity become the largest float, -infinity the lowest; what lies beyond them too.
+void make_finite(double* values, std::int64_t count);
+
+[[nodiscard]] std::int64_t count_below(const double* values, std::int64_t count, double threshold);
 
 }  // namespace podaq::prune_detail
