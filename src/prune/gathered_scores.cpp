@@ -4,7 +4,7 @@
 
 #include <variant>
 
-#include "prune/gather_rows.h"
+#include "prune/weight_rows.h"
 
 namespace podaq {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "podaq/core/glob.h"
 #include "podaq/graph/steps.h"
+#include "prune/weight_rows.h"
 
 namespace podaq {
 
@@ -36,7 +37,12 @@ void apply_masks(const GraphModule& model, const Masks& masks) {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, mask] : masks) {
     torch::Tensor weight = model.tensor(name);
-    weight.masked_fill_(mask.to(weight.device()), 0.0);
+    const bool takes_one_pass = weight.device().is_cpu() && mask.device().is_cpu() &&
+                                weight.scalar_type() == torch::kFloat && weight.is_contiguous() && mask.is_contiguous();
+    if (takes_one_pass)  // several times as fast as masked_fill_
+      prune_detail::write_where(mask.const_data_ptr<bool>(), 0.0F, weight.mutable_data_ptr<float>(), weight.numel());
+    else
+      weight.masked_fill_(mask.to(weight.device()), 0.0);
   }
 }
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "podaq/core/error.h"
@@ -150,29 +150,31 @@ torch::Tensor mask_of_units(const Pattern& pattern, const torch::Tensor& units, 
     column[0] = units.numel();
     return units.reshape(column).expand(shape).contiguous();
   }
-  return units.reshape(shape).clone();
+  return units.reshape(shape);
 }
 
 torch::Tensor spared_weights(const NOfMPattern& pattern, const torch::Tensor& scores) {
-  if (scores.numel() == 0) return torch::zeros_like(scores, torch::kBool);
-  const std::int64_t outputs = scores.size(0);
+  torch::Tensor spared = torch::zeros(scores.sizes(), torch::kBool);
+  if (scores.numel() == 0) return spared.to(scores.device());
+  const torch::Tensor plain = scores.detach().to(torch::kCPU, torch::kDouble).contiguous();
+  const double* score_of = plain.const_data_ptr<double>();
+  bool* is_spared = spared.mutable_data_ptr<bool>();
   const std::int64_t inputs = scores.size(1);
-  const std::int64_t row_groups = (inputs + pattern.m - 1) / pattern.m;
-  // The places beyond a short last group rank above its weights, so that they never take a pruned one's place.
-  const torch::Tensor in_groups =
-      torch::constant_pad_nd(scores.reshape({outputs, inputs, -1}), {0, 0, 0, row_groups * pattern.m - inputs},
-                             std::numeric_limits<double>::infinity())
-          .reshape({outputs, row_groups, pattern.m, -1});
-  constexpr std::optional<bool> is_stable = true;
-  const torch::Tensor order = std::get<1>(in_groups.sort(is_stable, /*dim=*/2));
-  const torch::Tensor places =
-      torch::arange(pattern.m, order.options()).reshape({1, 1, pattern.m, 1}).expand_as(order).contiguous();
-  const torch::Tensor ranks = torch::empty_like(order).scatter_(2, order, places);
-
-  torch::Tensor lengths = torch::full({row_groups}, pattern.m, order.options());
-  lengths[-1] = inputs - (row_groups - 1) * pattern.m;
-  const torch::Tensor spared = ranks >= (lengths - pattern.n).reshape({1, row_groups, 1, 1});
-  return spared.reshape({outputs, row_groups * pattern.m, -1}).narrow(1, 0, inputs).reshape(scores.sizes());
+  const std::int64_t taps = scores.numel() / (scores.size(0) * inputs);
+  std::vector<std::pair<double, std::int64_t>> group;  // score and place, so that equals are ordered too
+  for (std::int64_t output = 0; output < scores.size(0); ++output)
+    for (std::int64_t first = 0; first < inputs; first += pattern.m)
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        group.clear();
+        for (std::int64_t input = first; input < std::min(first + pattern.m, inputs); ++input) {
+          const std::int64_t place = (output * inputs + input) * taps + tap;
+          group.emplace_back(score_of[place], place);
+        }
+        const auto kept = group.end() - std::min<std::int64_t>(pattern.n, std::ssize(group));
+        std::nth_element(group.begin(), kept, group.end());
+        std::for_each(kept, group.end(), [&](const auto& weight) { is_spared[weight.second] = true; });
+      }
+  return spared.to(scores.device());
 }
 
 }  // namespace podaq

@@ -152,7 +152,7 @@ bool Pruner::prune_group(const GraphModule& model, std::size_t index, std::int64
 
   std::vector<torch::Tensor> rows;
   for (const WeightedLayer& layer : group.layers) {
-    torch::Tensor row = with_pruned_first(scores_of(model, layer), pruned_units(layer));
+    torch::Tensor row = scores_of(model, layer);
     if (const auto* n_of_m = std::get_if<NOfMPattern>(&options_.pattern)) {
       const torch::Tensor spared = spared_weights(*n_of_m, row.reshape(model.tensor(layer.weight).sizes()));
       row = row.masked_fill(spared.reshape({-1}), std::numeric_limits<double>::infinity());
@@ -162,8 +162,9 @@ bool Pruner::prune_group(const GraphModule& model, std::size_t index, std::int64
   const std::vector<torch::Tensor> chosen = lowest_units(rows, zeros);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const WeightedLayer& layer = group.layers[i];
+    const torch::Tensor weight = model.tensor(layer.weight);
     state_.masks[layer.weight] =
-        mask_of_units(options_.pattern, chosen[i], model.tensor(layer.weight).sizes(), layer.groups);
+        mask_of_units(options_.pattern, chosen[i], weight.sizes(), layer.groups).to(weight.device());
   }
   pruned_counts_[index] = zeros;
   return true;
@@ -192,8 +193,9 @@ void Pruner::regrow(const GraphModule& model, torch::optim::Optimizer& optimizer
       if (!weight.grad().defined()) continue;
       has_gradient = true;
       const torch::Tensor steepness = sum_units(options_.pattern, weight.grad().detach().abs(), layer.groups);
-      const torch::Tensor units = regrown_units(pruned_units(layer), scores_of(model, layer), steepness, fraction);
-      torch::Tensor moved = mask_of_units(options_.pattern, units, weight.sizes(), layer.groups);
+      const torch::Tensor units = regrown_units(pruned_units(layer).to(torch::kCPU), scores_of(model, layer),
+                                                steepness.to(torch::kCPU), fraction);
+      torch::Tensor moved = mask_of_units(options_.pattern, units, weight.sizes(), layer.groups).to(weight.device());
       const torch::Tensor returned = mask->second.logical_and(moved.logical_not());
       clear_momentum(optimizer, weight, returned);
       if (const auto gathered = state_.gathered.find(layer.weight); gathered != state_.gathered.end())
@@ -221,7 +223,8 @@ torch::Tensor Pruner::scores_of(const GraphModule& model, const WeightedLayer& l
                     "compressor's"));
     sources.gathered = gathered->second;
   }
-  return score_units(options_.criterion, options_.pattern, model, layer, sources);
+  const torch::Tensor scores = score_units(options_.criterion, options_.pattern, model, layer, sources);
+  return with_pruned_first(scores, sources.pruned_units);
 }
 
 void Pruner::add_masks(const GraphModule& model, const Masks& more) {

@@ -47,7 +47,7 @@ torch::Tensor regrown_units(const torch::Tensor& pruned, const torch::Tensor& sc
   const auto share = static_cast<std::int64_t>(std::floor(fraction * static_cast<double>(left)));
   const std::int64_t moves = std::min({share, left - 1, pruned_count});
   if (moves <= 0) return pruned;
-  const torch::Tensor dropped = lowest(with_pruned_first(scores, {}).masked_fill(pruned, never), moves);
+  const torch::Tensor dropped = lowest(scores.masked_fill(pruned, never), moves);
   const torch::Tensor steepness = gradient.detach().nan_to_num(0.0).neg();
   const torch::Tensor grown = lowest(steepness.masked_fill(pruned.logical_not(), never), moves);
   return pruned.logical_or(dropped).logical_and(grown.logical_not());

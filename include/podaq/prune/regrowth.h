@@ -26,9 +26,9 @@ struct Regrowth {
 
 /// The pruned units after a move, as many as before: of those left, the floor(fraction * left) with the lowest score
 /// are dropped, but at least one stays and not more than there are pruned; as many of the pruned are taken back, those
-/// with the largest gradient. The lower index goes first among equals, both ways.
+/// with the largest gradient. The lower index goes first among equals, both ways. All on the CPU.
 /// @param pruned    bool [units].
-/// @param scores    [units], as `score_units` gives them.
+/// @param scores    [units], as `with_pruned_first` makes them.
 /// @param gradient  [units], sums of |gradient|; NaN counts as 0.
 [[nodiscard]] torch::Tensor regrown_units(const torch::Tensor& pruned, const torch::Tensor& scores,
                                           const torch::Tensor& gradient, double fraction);
