@@ -175,6 +175,15 @@ void set_gradients(const GraphModule& model, const NamedTensors& saved) {
   for (const auto& [name, gradient] : saved) model.tensor(name).mutable_grad() = gradient.clone();
 }
 
+// None, or one for each parameter and floating-point buffer.
+void require_fitting_average(const std::filesystem::path& path, const GraphModule& model, const NamedTensors& saved) {
+  if (saved.empty()) return;
+  std::map<std::string, torch::Tensor> own;
+  for (const auto& [name, tensor] : own_tensors(model))
+    if (tensor.is_floating_point()) own.emplace(name, tensor);
+  require_fitting(path, named(own), saved);
+}
+
 // What a checkpoint holds, read and found to fit.
 struct Contents {
   NamedTensors tensors;
@@ -183,6 +192,7 @@ struct Contents {
   bool rounded_zeros_folded = false;
   QuantizerState quantizer;
   bool calibrated = false;
+  NamedTensors average;
   bool batch_norms_frozen = false;
   std::int64_t epoch = 0;
   std::int64_t steps_in_epoch = 0;
@@ -196,6 +206,8 @@ struct Contents {
 void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   const State& state = *state_;
   if (!state.is_attached()) throw Error(ErrorCode::invalid_argument, "save_checkpoint: call attach first");
+  if (state.average_is_swapped_in)
+    throw Error(ErrorCode::invalid_argument, "save_checkpoint: the network holds its average; call swap_average again");
 
   NamedTensors quantizer;
   if (state.quantizer) quantizer = tensors_of(state.quantizer->state());
@@ -214,6 +226,8 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   write_pruner_state(archive, state.pruner ? state.pruner->state() : PrunerState());
   archive.write("rounded_zeros_folded", c10::IValue(state.rounded_zeros_folded));
   write_tensors(archive, "quantizer", quantizer);
+  write_tensors(archive, "average", state.average ? named(state.average->tensors()) : NamedTensors());
+  archive.write("teacher", c10::IValue(state.teacher));
   archive.write("random", random_state(), /*is_buffer=*/true);
 
   OutputArchive optimizer(archive.compilation_unit());
@@ -263,6 +277,10 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     if (state.quantizer)
       read.quantizer = quantizer_state_in(path, *state.quantizer, read_tensors(archive, "quantizer"));
     read.calibrated = read_flag(archive, "calibrated");
+    read.average = read_tensors(archive, "average");
+    require_fitting_average(path, *state.model, read.average);
+    if (read_string(archive, "teacher") != state.teacher)
+      refuse_checkpoint(path, "was written with another teacher; give attach the hash of the same one");
     read.batch_norms_frozen = read_flag(archive, "batch_norms_frozen");
     read.epoch = read_integer(archive, "epoch");
     read.steps_in_epoch = read_integer(archive, "steps_in_epoch");
@@ -295,6 +313,8 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     state.quantizer->set_state(contents.quantizer);
   }
   state.calibrated = contents.calibrated;
+  state.average_is_swapped_in = false;
+  if (state.average) state.average->set_tensors({contents.average.begin(), contents.average.end()});
   state.model->freeze_batch_norms(contents.batch_norms_frozen);
   state.epoch = contents.epoch;
   state.steps_in_epoch = contents.steps_in_epoch;

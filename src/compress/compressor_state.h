@@ -10,6 +10,7 @@
 #include "podaq/compress/compressor.h"
 #include "podaq/prune/pruner.h"
 #include "podaq/quantize/network_quantizer.h"
+#include "podaq/training/weight_average.h"
 
 namespace podaq {
 
@@ -34,6 +35,9 @@ struct Compressor::State {
   std::int64_t steps_in_epoch = 0;
   std::vector<std::string> idle_quantizers;  // found at the last step
   bool rounded_zeros_folded = false;
+  std::string teacher;  // hash; empty: none
+  std::optional<WeightAverage> average;
+  bool average_is_swapped_in = false;
 
   [[nodiscard]] std::int64_t position() const { return epoch * steps_per_epoch + steps_in_epoch; }
   [[nodiscard]] Stage stage() const;
@@ -45,6 +49,10 @@ struct Compressor::State {
 
   /// Brings network, masks and quantizers to what the position asks for.
   void follow_position();
+
+  /// Lets the step's numbers into the average, once masks are fixed.
+  void update_average();
+  void swap_average();
 
   /// When weights that round to zero join the masks; none where the recipe leaves them free.
   [[nodiscard]] std::optional<std::int64_t> fold_position() const;

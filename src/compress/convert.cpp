@@ -72,6 +72,23 @@ double epochs_until_end(const StageLengths& epochs, Stage stage) {
 
 }  // namespace
 
+// The network holds its average while this lives.
+class Compressor::AverageInPlace {
+ public:
+  explicit AverageInPlace(State& state) : state_(state), swaps_(!state.average_is_swapped_in) {
+    if (swaps_) state_.swap_average();
+  }
+  AverageInPlace(const AverageInPlace&) = delete;
+  AverageInPlace& operator=(const AverageInPlace&) = delete;
+  ~AverageInPlace() {
+    if (swaps_) state_.swap_average();
+  }
+
+ private:
+  State& state_;
+  bool swaps_;
+};
+
 void Compressor::State::require_fixed_masks() const {
   if (masks_are_fixed()) return;
   double fixed_from = recipe.epochs.dense + recipe.epochs.prune;
@@ -96,7 +113,7 @@ Graph Compressor::State::integer_graph() const {
 }
 
 Graph Compressor::convert(const ConvertOptions& options) const {
-  const State& state = *state_;
+  State& state = *state_;
   state.require_fixed_masks();
   if (state.quantizer && !state.is_quantizing() && epochs() > 0)
     throw Error(ErrorCode::invalid_argument,
@@ -108,6 +125,7 @@ Graph Compressor::convert(const ConvertOptions& options) const {
                 fmt::format("convert: trained without their quantizers: {}; do not remove the network's hooks, or keep "
                             "these layers float (quantize.float_layers)",
                             fmt::join(state.idle_quantizers, ", ")));
+  const AverageInPlace average(state);
   // Weights may have been written since the last step, for instance by restoring an earlier copy.
   if (state.pruner) apply_masks(*state.model, state.pruner->masks());
 

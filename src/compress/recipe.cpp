@@ -327,6 +327,9 @@ void validate(const Recipe& recipe) {
   const Checker checker(recipe);
   if (recipe.prune) check_prune(checker, recipe);
   if (recipe.quantize) check_quantize(checker, *recipe.quantize);
+  if (recipe.average)
+    checker.require(recipe.average->decay >= 0 && recipe.average->decay < 1, "average.decay",
+                    fmt::format("is {}, must lie in [0, 1)", recipe.average->decay));
   check_stages(checker, recipe);
 }
 
@@ -334,6 +337,7 @@ std::string to_toml(const Recipe& recipe) {
   std::string text = toml_of(recipe.epochs);
   if (recipe.prune) text += toml_of(*recipe.prune);
   if (recipe.quantize) text += toml_of(*recipe.quantize);
+  if (recipe.average) text += fmt::format("\n[average]\ndecay = {}\n", recipe.average->decay);
   return text;
 }
 

@@ -340,6 +340,13 @@ QuantizeRecipe read_quantize(const Table& table) {
   return quantize;
 }
 
+AverageRecipe read_average(const Table& table) {
+  table.allow_only({"decay"});
+  AverageRecipe average;
+  table.read("decay", average.decay);
+  return average;
+}
+
 toml::table parsed(std::string_view text, const std::string& source) {
   try {
     return toml::parse(text, source);
@@ -354,10 +361,11 @@ Recipe Recipe::parse(std::string_view text, const std::string& source) {
   const toml::table root = parsed(text, source);
   Recipe recipe;
   const Table table(root, "", source, recipe);
-  table.allow_only({"epochs", "prune", "quantize"});
+  table.allow_only({"epochs", "prune", "quantize", "average"});
   if (const auto epochs = table.child("epochs")) recipe.epochs = read_epochs(*epochs);
   if (const auto prune = table.child("prune")) recipe.prune = read_prune(*prune);
   if (const auto quantize = table.child("quantize")) recipe.quantize = read_quantize(*quantize);
+  if (const auto average = table.child("average")) recipe.average = read_average(*average);
   validate(recipe);
   return recipe;
 }

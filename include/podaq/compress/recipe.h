@@ -115,6 +115,12 @@ struct QuantizeRecipe {
   std::optional<PostTrainingRecipe> post_training = {};
 };
 
+/// An exponential moving average of the weights, which conversion takes in place of the last ones (see WeightAverage).
+/// It begins when the masks are fixed.
+struct AverageRecipe {
+  double decay = 0.999;  ///< In [0, 1).
+};
+
 /// What a Compressor does, and when. Built in C++ or read from TOML:
 ///
 ///     [epochs]
@@ -141,6 +147,7 @@ struct Recipe {
   StageLengths epochs = {};                     ///< How long each stage lasts.
   std::optional<PruneRecipe> prune = {};        ///< None: nothing is pruned.
   std::optional<QuantizeRecipe> quantize = {};  ///< None: the network stays float.
+  std::optional<AverageRecipe> average = {};    ///< None: conversion takes the weights of the last step.
   /// Where a recipe read from text says what, for later errors: "prune.sparsity" -> "recipe.toml:12".
   std::map<std::string, std::string> origins = {};
 
