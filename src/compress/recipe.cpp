@@ -10,6 +10,7 @@
 #include <string_view>
 #include <variant>
 
+#include "compress/auto_recipe.h"
 #include "compress/prune_words.h"
 #include "compress/recipe_words.h"
 #include "compress/refuse_recipe.h"
@@ -328,12 +329,14 @@ void validate(const Recipe& recipe) {
   if (recipe.prune) check_prune(checker, recipe);
   if (recipe.quantize) check_quantize(checker, *recipe.quantize);
   check_stages(checker, recipe);
+  compress_detail::check_auto(recipe);
 }
 
 std::string to_toml(const Recipe& recipe) {
   std::string text = toml_of(recipe.epochs);
   if (recipe.prune) text += toml_of(*recipe.prune);
   if (recipe.quantize) text += toml_of(*recipe.quantize);
+  if (recipe.automatic) text += compress_detail::toml_of(*recipe.automatic);
   return text;
 }
 
