@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <utility>
 
 #include "compress/candidate_costs.h"
@@ -10,6 +13,7 @@
 #include "compress/trial_network.h"
 #include "podaq/compress/auto_search.h"
 #include "podaq/core/cancellation.h"
+#include "podaq/core/error.h"
 
 namespace podaq {
 namespace {
@@ -24,6 +28,16 @@ std::vector<std::vector<SearchOption>> options_of(const SensitivityReport& repor
       options.push_back({.cost = search.budget_us ? effect.us.value() : effect.bytes, .loss = effect.loss_rise});
   }
   return layers;
+}
+
+// A sum over layers cannot be finite if one has no finite number.
+void require_finite(const SensitivityReport& report) {
+  for (const LayerSensitivity& layer : report.layers)
+    if (std::ranges::none_of(layer.candidates, [](const CandidateEffect& each) { return std::isfinite(each.loss_rise); }))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("resolve_auto: the validation function gives no finite number for any candidate of layer "
+                              "'{}'; add milder ones to auto.sparsities and auto.weight_bits",
+                              layer.layer));
 }
 
 std::vector<LayerCandidate> candidates_of(const SensitivityReport& report, const std::vector<std::size_t>& chosen) {
@@ -76,6 +90,7 @@ AutoResolution resolve_auto(const Recipe& recipe, const GraphModule& model, cons
                   "quantize.weight_bits_by_layer fix all of them");
 
   AutoResolution resolution{.sensitivity = measure_sensitivity(trial, recipe, validation, options)};
+  require_finite(resolution.sensitivity);
   const Found found = search_within(
       search.budget_us ? *search.budget_us : static_cast<double>(*search.budget_bytes),
       options_of(resolution.sensitivity, search),

@@ -52,7 +52,8 @@ TEST(LatencyEstimate, FallsWithSparsityWhereSparseKernelsAreChosen) {
 
 TEST(LatencyEstimate, SparseLinearsCountTheirNonzeros) {
   if (!has_avx512()) GTEST_SKIP() << "needs AVX-512 with VNNI";
-  runtime_detail::NetworkBuilder net({64, 8});
+  runtime_detail::NetworkBuilder net({2, 8});
+  net.conv(64, 3);
   net.flatten();
   net.linear(512);
   net.linear(8, true);
