@@ -65,9 +65,9 @@ SearchResult choose_options(std::span<const std::vector<SearchOption>> layers, d
                 fmt::format("search: steps is {}, must lie in [1, {}]", steps, most_steps));
   SearchResult cheapest = cheapest_options(layers);
   if (!(cheapest.cost <= budget))
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("search: the budget is {}, but the least that can be reached is {}", budget,
-                            cheapest.cost));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("search: the budget is {}, but the least that can be reached is {}", budget, cheapest.cost));
   const double part = (budget - cheapest.cost) / static_cast<double>(steps);
   // Parts that an option takes beyond the cheapest; more than `steps` where it cannot be had.
   const auto parts_of = [&](std::size_t layer, const SearchOption& option) {

@@ -34,8 +34,7 @@ NodeCosts costs_of(const Graph& graph, const AutoRecipe& search) {
   };
   for (const Node& node : graph.nodes)
     for (const std::string& tensor : node.tensors)
-      if (is_layer(node) && !tensor.empty())
-        costs.bytes[node.name] += estimate_stored_bytes(tensor_at(graph, tensor));
+      if (is_layer(node) && !tensor.empty()) costs.bytes[node.name] += estimate_stored_bytes(tensor_at(graph, tensor));
   if (!search.budget_us) return costs;
   const LatencyEstimate estimate = latency_of(graph, search);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -48,8 +48,7 @@ std::vector<float> folded_steps(const Graph& snapshot, const Step& step, const N
   return steps;
 }
 
-IntegerPlan integer_plan(const GraphModule& model, const Graph& snapshot,
-                                          const NetworkQuantizer& quantizer) {
+IntegerPlan integer_plan(const GraphModule& model, const Graph& snapshot, const NetworkQuantizer& quantizer) {
   const Graph& graph = model.graph();
   const Placement& placement = quantizer.placement();
   IntegerPlan plan;
@@ -58,10 +57,9 @@ IntegerPlan integer_plan(const GraphModule& model, const Graph& snapshot,
       plan.values.emplace(graph.values[value].name, quantizer.qparams(*index).value());
   for (std::size_t i = 0; i < model.steps().size(); ++i)
     if (placement.on_codes[i])
-      plan.steps_on_codes.emplace(
-          graph.values[model.steps()[i].output].name,
-          StepOnCodes{.weight = quantizer.weight_quantization(i),
-                                       .learned = folded_steps(snapshot, model.steps()[i], quantizer, i)});
+      plan.steps_on_codes.emplace(graph.values[model.steps()[i].output].name,
+                                  StepOnCodes{.weight = quantizer.weight_quantization(i),
+                                              .learned = folded_steps(snapshot, model.steps()[i], quantizer, i)});
   return plan;
 }
 

@@ -33,7 +33,8 @@ std::vector<std::vector<SearchOption>> options_of(const SensitivityReport& repor
 // A sum over layers cannot be finite if one has no finite number.
 void require_finite(const SensitivityReport& report) {
   for (const LayerSensitivity& layer : report.layers)
-    if (std::ranges::none_of(layer.candidates, [](const CandidateEffect& each) { return std::isfinite(each.loss_rise); }))
+    if (std::ranges::none_of(layer.candidates,
+                             [](const CandidateEffect& each) { return std::isfinite(each.loss_rise); }))
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("resolve_auto: the validation function gives no finite number for any candidate of layer "
                               "'{}'; add milder ones to auto.sparsities and auto.weight_bits",
@@ -52,8 +53,8 @@ struct Found {
   double cost = 0;  // of the whole network
 };
 
-// What the layers' costs leave out (the graph, layers that are not searched) and where they err is known only of a whole
-// network. Each round takes over what the last one's showed; the best that met the budget counts.
+// What the layers' costs leave out (the graph, layers that are not searched) and where they err is known only of a
+// whole network. Each round takes over what the last one's showed; the best that met the budget counts.
 Found search_within(double budget, const std::vector<std::vector<SearchOption>>& options,
                     const std::function<double(const std::vector<std::size_t>&)>& cost_of_network,
                     const std::function<void(double)>& refuse_budget) {

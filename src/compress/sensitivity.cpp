@@ -35,8 +35,7 @@ void require_same(const std::filesystem::path& path, const MeasuredLosses& store
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: {}; delete the file or name another to measure anew", path.string(), problem));
   };
-  if (stored.subject != now.subject)
-    refuse("was measured on another network or with another [prune] or [quantize]");
+  if (stored.subject != now.subject) refuse("was measured on another network or with another [prune] or [quantize]");
   constexpr double rounding = 1e-6;  // sums of several threads may differ
   if (std::abs(stored.baseline - now.baseline) > rounding * std::max(1.0, std::abs(stored.baseline)))
     refuse(fmt::format("the validation function gave {} when it was measured and gives {} now, for the same network",
@@ -46,8 +45,7 @@ void require_same(const std::filesystem::path& path, const MeasuredLosses& store
 // What is known before the first candidate: the network's own loss, and what the file holds.
 MeasuredLosses begin_measuring(TrialNetwork& trial, const Recipe& recipe, const ValidationFunction& validation,
                                const std::filesystem::path& file) {
-  if (!validation)
-    throw Error(ErrorCode::invalid_argument, "measure_sensitivity: the validation function is empty");
+  if (!validation) throw Error(ErrorCode::invalid_argument, "measure_sensitivity: the validation function is empty");
   if (!file.empty()) require_writable(file);
   std::optional<MeasuredLosses> stored = file.empty() ? std::nullopt : read_measured_losses(file);
   MeasuredLosses measured{.subject = file.empty() ? "" : subject_of(trial.model(), recipe),

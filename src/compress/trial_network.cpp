@@ -44,17 +44,17 @@ double TrialNetwork::loss_with(const SearchedLayer& searched, const LayerCandida
   if (const auto mask = masks.find(searched.layer.weight); mask != masks.end()) apply_masks(*model_, {*mask});
   if (candidate.weight_bits < 32)
     for (const std::size_t step : searched.steps)
-      model_->set_parameter_hook(model_->steps()[step].output,
-                                 [&quantizer = quantizer_at(candidate.weight_bits), step](
-                                     const LayerParameters& parameters) { return quantizer.rounded(step, parameters); });
+      model_->set_parameter_hook(model_->steps()[step].output, [&quantizer = quantizer_at(candidate.weight_bits),
+                                                                step](const LayerParameters& parameters) {
+        return quantizer.rounded(step, parameters);
+      });
   return call(validation);
 }
 
 Graph TrialNetwork::converted(std::span<const LayerCandidate> chosen) {
   const Recipe trial = with_candidates(recipe_, layers_, chosen);
   apply_masks(*model_, masks_of(trial));
-  const std::optional<NetworkQuantizer> quantizer =
-      trial.quantize ? std::optional(quantizer_of(trial)) : std::nullopt;
+  const std::optional<NetworkQuantizer> quantizer = trial.quantize ? std::optional(quantizer_of(trial)) : std::nullopt;
   Graph graph = converted_graph(*model_, trial, quantizer ? &*quantizer : nullptr);
   rewind(*model_, snapshot_);
   return graph;
@@ -63,10 +63,9 @@ Graph TrialNetwork::converted(std::span<const LayerCandidate> chosen) {
 // By magnitude in one shot, whatever the recipe's criterion and schedule: what scores by gradients has none here.
 Masks TrialNetwork::masks_of(const Recipe& trial) {
   if (!trial.prune) return {};
-  Pruner pruner(*model_, plan_pruning(*model_, trial),
-                {.criterion = MagnitudeL1{},
-                 .pattern = trial.prune->pattern,
-                 .schedule = {.kind = ScheduleKind::constant}});
+  Pruner pruner(
+      *model_, plan_pruning(*model_, trial),
+      {.criterion = MagnitudeL1{}, .pattern = trial.prune->pattern, .schedule = {.kind = ScheduleKind::constant}});
   torch::optim::SGD idle(model_->parameters(), 0.0);
   pruner.update(*model_, idle, 0);
   rewind(*model_, snapshot_);
@@ -91,8 +90,8 @@ std::vector<LayerCandidate> TrialNetwork::all_alike(const LayerCandidate& candid
 const Masks& TrialNetwork::masks_at(double sparsity) {
   auto found = masks_.find(sparsity);
   if (found == masks_.end())
-    found = masks_.emplace(sparsity, masks_of(with_candidates(recipe_, layers_, all_alike({.sparsity = sparsity}))))
-                .first;
+    found =
+        masks_.emplace(sparsity, masks_of(with_candidates(recipe_, layers_, all_alike({.sparsity = sparsity})))).first;
   return found->second;
 }
 
@@ -100,8 +99,8 @@ const NetworkQuantizer& TrialNetwork::quantizer_at(int weight_bits) {
   auto found = quantizers_.find(weight_bits);
   if (found == quantizers_.end())
     found = quantizers_
-                .emplace(weight_bits, quantizer_of(with_candidates(recipe_, layers_,
-                                                                   all_alike({.weight_bits = weight_bits}))))
+                .emplace(weight_bits,
+                         quantizer_of(with_candidates(recipe_, layers_, all_alike({.weight_bits = weight_bits}))))
                 .first;
   return found->second;
 }

@@ -12,8 +12,8 @@
 namespace podaq {
 namespace {
 
-// Bits of `count` symbols of which each value came up `frequency` times: their entropy and, for each frequency that must
-// be learned, half the logarithm of the count (Rissanen's price of a parameter). Never more than as they are.
+// Bits of `count` symbols of which each value came up `frequency` times: their entropy and, for each frequency that
+// must be learned, half the logarithm of the count (Rissanen's price of a parameter). Never more than as they are.
 class Frequencies {
  public:
   explicit Frequencies(double bits_each) : bits_each_(bits_each) {}
@@ -66,8 +66,8 @@ double mask_bits(const std::vector<bool>& kept, std::size_t rows) {
     for (const double line : line_ones) bits += flag_bits(line, static_cast<double>(length));
     return bits;
   };
-  return std::min({flag_bits(ones, static_cast<double>(kept.size())), sum_of(row_ones, columns),
-                   sum_of(column_ones, rows)});
+  return std::min(
+      {flag_bits(ones, static_cast<double>(kept.size())), sum_of(row_ones, columns), sum_of(column_ones, rows)});
 }
 
 // Numbers of 4 bytes: each of their bytes by itself.

@@ -55,7 +55,7 @@ LatencyEstimate estimate_latency(const Graph& graph, const LatencyEstimateOption
   for (const PlanNode& node : plan.nodes) {
     std::optional<double>& us = estimate.nodes[node.graph_node].us;
     us = estimated_ns(graph, plan, node, options.batch, cost);
-    if (us) estimate.total_us += *us /= 1000.0;
+    if (us) estimate.total_us += * us /= 1000.0;
   }
   return estimate;
 }

@@ -87,8 +87,9 @@ TEST(AutoRecipe, NeedsExactlyOneBudgetWithinItsRange) {
 }
 
 TEST(AutoRecipe, CandidatesLieInTheirRanges) {
-  expect_refusal("auto.sparsities holds 1, must lie in [0, 1)",
-                 [](Recipe& recipe) { recipe.automatic->sparsities = {0.5, 1}; });
+  expect_refusal("auto.sparsities holds 1, must lie in [0, 1)", [](Recipe& recipe) {
+    recipe.automatic->sparsities = {0.5, 1};
+  });
   expect_refusal("auto.sparsities holds -0.1", [](Recipe& recipe) { recipe.automatic->sparsities = {-0.1}; });
   expect_refusal("auto.weight_bits holds 9, must lie in [2, 8]",
                  [](Recipe& recipe) { recipe.automatic->weight_bits = {9}; });

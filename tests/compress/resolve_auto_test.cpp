@@ -148,7 +148,8 @@ TEST(ResolveAuto, NamesALayerThatEveryCandidateBreaks) {
   const std::string refusal = refusal_of(ErrorCode::invalid_argument, [&] {
     (void)resolve_auto(
         recipe, *model,
-        [&](GraphModule& network) { return network.tensor("conv1.weight").equal(dense) ? 1.0 : std::nan(""); }, quiet());
+        [&](GraphModule& network) { return network.tensor("conv1.weight").equal(dense) ? 1.0 : std::nan(""); },
+        quiet());
   });
   EXPECT_NE(refusal.find("'conv1'"), std::string::npos) << refusal;
 }
@@ -220,8 +221,7 @@ TEST(ResolveAuto, ATrainedFileMeetsTheBudgetAndLosesNoMoreThanUniformAtAsManyByt
   const Batch validation = uneven_batch(256);
 
   constexpr std::int64_t budget = 4000;
-  const AutoResolution resolution =
-      resolve_auto(auto_recipe(budget), *dense, cross_entropy_on(validation), quiet());
+  const AutoResolution resolution = resolve_auto(auto_recipe(budget), *dense, cross_entropy_on(validation), quiet());
   EXPECT_LE(resolution.cost, budget);
   const Compressed by_layer = compress(*dense, resolution.recipe, validation);
   EXPECT_LE(by_layer.bytes, 1.05 * budget) << "training moves weights by that much";

@@ -20,8 +20,8 @@ Recipe auto_recipe(std::vector<double> sparsities = {0, 0.5, 0.9}, std::vector<i
   return {.epochs = {.prune = 1, .quantize = 1},
           .prune = PruneRecipe{},
           .quantize = QuantizeRecipe{},
-          .automatic = AutoRecipe{.budget_bytes = 2000, .sparsities = std::move(sparsities),
-                                  .weight_bits = std::move(bits)}};
+          .automatic =
+              AutoRecipe{.budget_bytes = 2000, .sparsities = std::move(sparsities), .weight_bits = std::move(bits)}};
 }
 
 Recipe prune_only() {
@@ -363,10 +363,11 @@ TEST_F(SensitivityFile, OfAnotherNetworkRecipeOrFunctionIsRefusedAndKept) {
 TEST_F(SensitivityFile, DamagedOnesAreRefusedByName) {
   (void)measure();
   const std::string good = content();
-  for (std::string damaged : {good.substr(0, good.size() / 2), std::string("[]"), std::string("{}"), std::string(),
-                              std::string(R"({"format": "podaq sensitivity 1", "subject": 3})"),
-                              std::string(R"({"format": "other", "subject": "", "baseline": 1, "losses": {}})"),
-                              std::string(R"({"format": "podaq sensitivity 1", "subject": "", "baseline": 1, "losses": 3})")}) {
+  for (std::string damaged :
+       {good.substr(0, good.size() / 2), std::string("[]"), std::string("{}"), std::string(),
+        std::string(R"({"format": "podaq sensitivity 1", "subject": 3})"),
+        std::string(R"({"format": "other", "subject": "", "baseline": 1, "losses": {}})"),
+        std::string(R"({"format": "podaq sensitivity 1", "subject": "", "baseline": 1, "losses": 3})")}) {
     std::ofstream(file_, std::ios::trunc) << damaged;
     EXPECT_NE(refusal(ErrorCode::format).find(file_.string()), std::string::npos) << damaged;
     EXPECT_EQ(content(), damaged);

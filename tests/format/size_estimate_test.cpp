@@ -93,7 +93,8 @@ TEST(SizeEstimate, SeesRowsAndColumnsOfZeros) {
       codes[i] = is_zero(i / 64, i % 64) ? std::int8_t{0} : static_cast<std::int8_t>(engine() % 100 + 1);
     return estimate_stored_bytes(make_tensor<std::int8_t>(DType::s8, {64, 64}, codes));
   };
-  const double scattered = bytes_of([](std::size_t row, std::size_t column) { return (row * 7 + column * 5) % 2 == 0; });
+  const double scattered =
+      bytes_of([](std::size_t row, std::size_t column) { return (row * 7 + column * 5) % 2 == 0; });
   EXPECT_LT(bytes_of([](std::size_t row, std::size_t) { return row % 2 == 0; }), scattered - 300);
   EXPECT_LT(bytes_of([](std::size_t, std::size_t column) { return column % 2 == 0; }), scattered - 300);
 }

@@ -94,8 +94,7 @@ TEST(LatencyEstimate, LargerBatchesTakeNoLongerPerSample) {
 }
 
 TEST(LatencyEstimate, NodesWithoutCoefficientsHaveNoEstimateAndAddNothing) {
-  const LatencyEstimate estimate =
-      estimate_latency(small_network(8, 16), {.isa = Isa::reference, .tuning_file = {}});
+  const LatencyEstimate estimate = estimate_latency(small_network(8, 16), {.isa = Isa::reference, .tuning_file = {}});
   EXPECT_EQ(estimate.total_us, 0.0);
   for (const NodeLatency& node : estimate.nodes) EXPECT_FALSE(node.us.has_value()) << node.node;
 }

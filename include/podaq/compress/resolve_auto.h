@@ -13,10 +13,10 @@ namespace podaq {
 
 /// What `resolve_auto` found.
 struct AutoResolution {
-  Recipe recipe = {};                   ///< Ordinary: sparsities and bits by layer in place of [auto].
-  SensitivityReport sensitivity = {};   ///< What it was chosen from.
+  Recipe recipe = {};                    ///< Ordinary: sparsities and bits by layer in place of [auto].
+  SensitivityReport sensitivity = {};    ///< What it was chosen from.
   std::vector<std::size_t> chosen = {};  ///< For each layer of the report, the index of its candidate.
-  double loss_rise = 0;                 ///< Predicted: the chosen candidates' sum.
+  double loss_rise = 0;                  ///< Predicted: the chosen candidates' sum.
   /// What the budget counts, of the whole network compressed so without training: bytes of its file, or microseconds
   /// of a sample by the cost model.
   double cost = 0;

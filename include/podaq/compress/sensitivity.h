@@ -31,8 +31,9 @@ struct CandidateEffect {
   /// What the validation function gives where this layer alone is pruned and its weights rounded, less what it gives
   /// for the network as it is. Below 0 where the network got better; NaN or infinite where it broke.
   double loss_rise = 0;
-  double bytes = 0;               ///< In a file, about (estimate_stored_bytes), while all layers are treated alike.
-  std::optional<double> us = {};  ///< Microseconds of a sample by the cost model, likewise; where the recipe has budget_us.
+  double bytes = 0;  ///< In a file, about (estimate_stored_bytes), while all layers are treated alike.
+  std::optional<double> us =
+      {};  ///< Microseconds of a sample by the cost model, likewise; where the recipe has budget_us.
 };
 
 /// The curves of one layer.
