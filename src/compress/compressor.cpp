@@ -127,6 +127,10 @@ bool Compressor::State::masks_are_fixed() const {
 Compressor::Compressor(std::shared_ptr<GraphModule> model, Recipe recipe) : state_(std::make_unique<State>()) {
   validate(recipe);
   if (!model) throw Error(ErrorCode::invalid_argument, "Compressor: the model is null; give it what capture returns");
+  if (recipe.automatic)
+    compress_detail::refuse_recipe(recipe, "auto",
+                                   "must be resolved first: give the Compressor resolve_auto(recipe, *model, "
+                                   "validation).recipe (podaq/compress/resolve_auto.h)");
   if (recipe.prune) state_->groups = compress_detail::plan_pruning(*model, recipe);
   if (recipe.quantize) state_->quantizer = make_quantizer(*model, recipe);
   if (recipe.average) state_->average.emplace(recipe.average->decay);

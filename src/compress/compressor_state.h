@@ -66,10 +66,6 @@ struct Compressor::State {
   /// The weights that quantization rounds to zero, by name: bool of each weight's shape, true where it is not 0 but has
   /// code 0 in each step that uses it. Empty where the network does not quantize or could not be converted now.
   [[nodiscard]] Masks rounded_zeros() const;
-
-  /// The network on codes, as it stands. Throws Error(invalid_argument) naming the layer or value where a value was
-  /// never observed, numbers are not finite or an accumulator could overflow.
-  [[nodiscard]] Graph integer_graph() const;
 };
 
 }  // namespace podaq

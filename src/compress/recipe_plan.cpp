@@ -118,6 +118,12 @@ void require_scorable(const GraphModule& model, const Recipe& recipe, std::span<
 
 }  // namespace
 
+bool is_pooled(const GraphModule& model, const PruneRecipe& prune, const WeightedLayer& layer) {
+  const auto may_prune_by = [&](const std::string& glob) { return may_prune(model, glob, layer); };
+  return std::ranges::any_of(prune.layers, may_prune_by) &&
+         std::ranges::none_of(prune.by_layer, may_prune_by, &LayerSparsity::layers);
+}
+
 std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& recipe) {
   const PruneRecipe& prune = recipe.prune.value();
   const std::vector<WeightedLayer> layers = weighted_layers(model.graph());
@@ -149,8 +155,7 @@ std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& rec
       groups.push_back(
           {.layers = {layer},
            .sparsity = is_fixed ? layer_sparsities(model, prune, std::span(&layer, 1))[0] : exception->sparsity});
-    } else if (std::any_of(prune.layers.begin(), prune.layers.end(),
-                           [&](const std::string& glob) { return may_prune(model, glob, layer); })) {
+    } else if (is_pooled(model, prune, layer)) {
       pool.layers.push_back(layer);
     }
   }
