@@ -13,7 +13,7 @@
 namespace podaq::test {
 namespace {
 
-constexpr std::string_view text = R"(
+constexpr std::string_view recipe_text = R"(
 [epochs]
 prune = 1
 quantize = 1
@@ -29,8 +29,8 @@ sparsities = [0, 0.5, 0.9]
 weight_bits = [8, 4]
 )";
 
-std::string refusal_of(const std::function<void(Recipe&)>& change) {
-  Recipe recipe = Recipe::parse(text, "recipe.toml");
+std::string recipe_refusal(const std::function<void(Recipe&)>& change) {
+  Recipe recipe = Recipe::parse(recipe_text, "recipe.toml");
   change(recipe);
   try {
     validate(recipe);
@@ -42,7 +42,7 @@ std::string refusal_of(const std::function<void(Recipe&)>& change) {
 }
 
 void expect_refusal(const std::string& expected, const std::function<void(Recipe&)>& change) {
-  const std::string refusal = refusal_of(change);
+  const std::string refusal = recipe_refusal(change);
   EXPECT_NE(refusal.find(expected), std::string::npos) << "'" << refusal << "' instead of '" << expected << "'";
 }
 
@@ -56,7 +56,7 @@ std::string refusal_of_text(const std::string& section) {
 }
 
 TEST(AutoRecipe, IsReadAndWrittenBack) {
-  const Recipe recipe = Recipe::parse(text);
+  const Recipe recipe = Recipe::parse(recipe_text);
   ASSERT_TRUE(recipe.automatic.has_value());
   EXPECT_EQ(recipe.automatic->budget_bytes, 20000);
   EXPECT_FALSE(recipe.automatic->budget_us.has_value());
@@ -97,7 +97,7 @@ TEST(AutoRecipe, CandidatesLieInTheirRanges) {
     recipe.prune->pattern = NOfMPattern{.n = 2, .m = 4};
     recipe.automatic->sparsities = {0, 0.5, 0.9};
   });
-  EXPECT_EQ(refusal_of([](Recipe& recipe) {
+  EXPECT_EQ(recipe_refusal([](Recipe& recipe) {
               recipe.prune->pattern = NOfMPattern{.n = 2, .m = 4};
               recipe.automatic->sparsities = {0, 0.5};
             }),
