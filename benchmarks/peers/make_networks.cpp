@@ -104,7 +104,7 @@ Graph quantize(const Graph& fused, std::map<std::string, QParams> ranges) {
   compress_detail::IntegerPlan plan;
   for (const Node& node : fused.nodes) {
     const std::string& output = fused.values[node.output].name;
-    plan.steps_on_codes[output] = weight_bits;
+    plan.steps_on_codes[output] = {.weight = {.bits = weight_bits}, .learned = {}};
     if (std::holds_alternative<MaxPool>(node.op) || std::holds_alternative<Reshape>(node.op))
       ranges[output] = ranges.at(fused.values[node.inputs[0]].name);
   }
