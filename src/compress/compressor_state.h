@@ -34,6 +34,7 @@ struct Compressor::State {
   std::int64_t steps_in_epoch = 0;
   std::vector<std::string> idle_quantizers;  // found at the last step
   bool rounded_zeros_folded = false;
+  std::optional<std::vector<bool>> removed_channels;  // by group of the whole network; once they are removed
 
   [[nodiscard]] std::int64_t position() const { return epoch * steps_per_epoch + steps_in_epoch; }
   [[nodiscard]] Stage stage() const;
@@ -45,6 +46,12 @@ struct Compressor::State {
 
   /// Brings network, masks and quantizers to what the position asks for.
   void follow_position();
+
+  /// Whether pruned channels must leave now.
+  [[nodiscard]] bool removal_is_due() const;
+  /// Takes channels out of everything that holds them.
+  /// @param removed  by group of the whole network (see ChannelGroups).
+  void remove_channels(std::vector<bool> removed);
 
   /// When weights that round to zero join the masks; none where the recipe leaves them free.
   [[nodiscard]] std::optional<std::int64_t> fold_position() const;

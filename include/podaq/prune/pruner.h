@@ -76,6 +76,8 @@ class Pruner {
   /// Masks more weights once the schedule is over. Each layer keeps its largest weight.
   void add_masks(const GraphModule& model, const Masks& more);
 
+  /// What it prunes.
+  [[nodiscard]] const std::vector<PruneGroup>& groups() const { return groups_; }
   /// The masks now.
   [[nodiscard]] const Masks& masks() const { return state_.masks; }
   /// What it keeps between steps.
