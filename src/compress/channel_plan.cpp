@@ -50,7 +50,8 @@ std::string reason_of(const GraphModule& model, std::span<const ChosenLayer> cho
         if (!is_chosen(chosen, other))
           return fmt::format("'{}' can lose channels only together with '{}', which the recipe does not prune", layer,
                              other);
-  return fmt::format("the channels of '{}' must stay: the network's inputs or outputs or what follows need them", layer);
+  return fmt::format("the channels of '{}' must stay: the network's inputs or outputs or what follows need them",
+                     layer);
 }
 
 void require_zeros_of_each_glob(const GraphModule& model, const Recipe& recipe, std::span<const ChosenLayer> chosen,
@@ -117,12 +118,12 @@ void require_channels_left(const Recipe& recipe, std::span<const TiedLayers> tie
   for (const TiedLayers& layers : tied) {
     if (layers.sparsity() < 1) continue;
     const std::int64_t prunable = layers.channels - layers.sets;
-    refuse_recipe(recipe, layers.layers.front().field,
-                  fmt::format("is {}, which would leave layer '{}' without any channel; the nearest reachable sparsity "
-                              "is {} ({} of {} channels)",
-                              layers.sparsity(), layers.layers.front().layer.name,
-                              static_cast<double>(prunable) / static_cast<double>(layers.channels), prunable,
-                              layers.channels));
+    refuse_recipe(
+        recipe, layers.layers.front().field,
+        fmt::format("is {}, which would leave layer '{}' without any channel; the nearest reachable sparsity "
+                    "is {} ({} of {} channels)",
+                    layers.sparsity(), layers.layers.front().layer.name,
+                    static_cast<double>(prunable) / static_cast<double>(layers.channels), prunable, layers.channels));
   }
 }
 
@@ -146,8 +147,8 @@ std::vector<PruneGroup> plan_channels(const GraphModule& model, const Recipe& re
   std::vector<LayerExtent> extents;  // of the pool; a layer stands for those tied to it
   for (const TiedLayers& layers : tied)
     if (layers.is_pool())
-      extents.push_back({.units = layers.channels,
-                         .shape = model.tensor(layers.layers.front().layer.weight).sizes().vec()});
+      extents.push_back(
+          {.units = layers.channels, .shape = model.tensor(layers.layers.front().layer.weight).sizes().vec()});
   std::vector<std::int64_t> zeros;
   if (prune.distribution == Distribution::erk) zeros = erk_zeros(extents, prune.sparsity);
 

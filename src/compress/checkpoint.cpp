@@ -201,8 +201,9 @@ std::shared_ptr<const GraphModule> network_of(const std::filesystem::path& path,
                                               const std::optional<std::vector<bool>>& removed) {
   if (own_removed == removed) return model;
   if (own_removed)
-    refuse_checkpoint(path, "was written when the network had other channels; load it into a compressor of the whole "
-                            "network, before channels are removed");
+    refuse_checkpoint(path,
+                      "was written when the network had other channels; load it into a compressor of the whole "
+                      "network, before channels are removed");
   auto smaller = std::dynamic_pointer_cast<GraphModule>(model->clone());
   const ChannelGroups groups = find_channel_groups(model->graph());
   if (removed->size() != groups.size()) refuse_checkpoint(path, "has removed channels of another network");
@@ -311,7 +312,8 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
       refuse_checkpoint(path, "has removed channels before the recipe does");
     read.rounded_zeros_folded = read_flag(archive, "rounded_zeros_folded");
     if (state.quantizer)
-      read.quantizer = quantizer_state_in(path, make_quantizer(*model, state.recipe), read_tensors(archive, "quantizer"));
+      read.quantizer =
+          quantizer_state_in(path, make_quantizer(*model, state.recipe), read_tensors(archive, "quantizer"));
     read.calibrated = read_flag(archive, "calibrated");
     read.batch_norms_frozen = read_flag(archive, "batch_norms_frozen");
     read.epoch = read_integer(archive, "epoch");

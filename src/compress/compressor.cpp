@@ -149,10 +149,11 @@ void Compressor::attach(torch::optim::Optimizer& optimizer, const AttachOptions&
   require_own_parameters(*state_->model, optimizer);
   if (state_->recipe.prune && removes_channels(*state_->recipe.prune))
     if (const std::string problem = problem_with_cutting(optimizer); !problem.empty())
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("attach: {}; the recipe removes channels, use one of these or set prune.remove_channels = "
-                              "false",
-                              problem));
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("attach: {}; the recipe removes channels, use one of these or set prune.remove_channels = "
+                      "false",
+                      problem));
   const std::int64_t steps_per_epoch = (options.steps_per_epoch + options.accumulation - 1) / options.accumulation;
   if (state_->position() > 0 && steps_per_epoch != state_->steps_per_epoch)
     throw Error(ErrorCode::invalid_argument,

@@ -49,8 +49,8 @@ PrunerState read_pruner_state(const std::filesystem::path& path, const GraphModu
                               std::span<const PruneGroup> groups, bool prunes_channels,
                               torch::serialize::InputArchive& archive) {
   PrunerState state;
-  state.masks = pruning_tensors(path, model, groups, read_tensors(archive, "masks"), /*are_masks=*/true,
-                                prunes_channels);
+  state.masks =
+      pruning_tensors(path, model, groups, read_tensors(archive, "masks"), /*are_masks=*/true, prunes_channels);
   state.gathered = pruning_tensors(path, model, groups, read_tensors(archive, "gathered_scores"), /*are_masks=*/false,
                                    prunes_channels);
   const NamedTensors snapshot = read_tensors(archive, "snapshot");

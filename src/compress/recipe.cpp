@@ -102,8 +102,7 @@ void check_criterion(const Checker& checker, const Recipe& recipe) {
 void check_channels(const Checker& checker, const Recipe& recipe) {
   const PruneRecipe& prune = *recipe.prune;
   if (!std::holds_alternative<ChannelPattern>(prune.pattern)) {
-    checker.require(!prune.remove_channels, "prune.remove_channels",
-                    "is for the pattern channels alone; leave it out");
+    checker.require(!prune.remove_channels, "prune.remove_channels", "is for the pattern channels alone; leave it out");
     return;
   }
   checker.require(!prune.regrowth, "prune.regrowth",

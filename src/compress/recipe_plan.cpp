@@ -170,8 +170,8 @@ std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& rec
     const std::span layer(&choice.layer, 1);
     require_reachable(model, recipe, choice.field, layer, choice.sparsity);
     const bool is_fixed = std::holds_alternative<NOfMPattern>(prune.pattern) && choice.sparsity > 0;
-    groups.push_back({.layers = {choice.layer},
-                      .sparsity = is_fixed ? layer_sparsities(model, prune, layer)[0] : choice.sparsity});
+    groups.push_back(
+        {.layers = {choice.layer}, .sparsity = is_fixed ? layer_sparsities(model, prune, layer)[0] : choice.sparsity});
   }
   require_reachable(model, recipe, "prune.sparsity", pool.layers, prune.sparsity);
 

@@ -250,8 +250,8 @@ void read_criterion(const Table& table, Criterion& criterion) {
 
 PruneRecipe read_prune(const Table& table) {
   table.allow_only({"sparsity", "initial_sparsity", "criterion", "alpha", "seed", "pattern", "distribution", "schedule",
-                    "rounds", "rewind_epoch", "update_every", "regrowth", "fold_rounded_zeros", "align", "remove_channels",
-                    "layers", "by_layer"});
+                    "rounds", "rewind_epoch", "update_every", "regrowth", "fold_rounded_zeros", "align",
+                    "remove_channels", "layers", "by_layer"});
   PruneRecipe prune;
   table.read("sparsity", prune.sparsity);
   table.read("initial_sparsity", prune.initial_sparsity);

@@ -85,8 +85,7 @@ void Pruner::mask_channels(const GraphModule& model, std::size_t index, const st
     bool* flag = row.mutable_data_ptr<bool>();
     for (const std::size_t channel : axis.groups) *flag++ = pruned[channel];
     const torch::Tensor tensor = model.tensor(axis.tensor);
-    state_.masks[axis.tensor] =
-        mask_of_units(options_.pattern, row, tensor.sizes(), /*groups=*/1).to(tensor.device());
+    state_.masks[axis.tensor] = mask_of_units(options_.pattern, row, tensor.sizes(), /*groups=*/1).to(tensor.device());
   }
 }
 

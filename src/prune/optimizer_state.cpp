@@ -50,10 +50,11 @@ void clear_momentum(torch::optim::Optimizer& optimizer, const torch::Tensor& par
 }
 
 std::string problem_with_cutting(const torch::optim::Optimizer& optimizer) {
-  const bool is_known =
-      dynamic_cast<const optim::SGD*>(&optimizer) != nullptr || dynamic_cast<const optim::Adam*>(&optimizer) != nullptr ||
-      dynamic_cast<const optim::AdamW*>(&optimizer) != nullptr || dynamic_cast<const optim::RMSprop*>(&optimizer) != nullptr ||
-      dynamic_cast<const optim::Adagrad*>(&optimizer) != nullptr;
+  const bool is_known = dynamic_cast<const optim::SGD*>(&optimizer) != nullptr ||
+                        dynamic_cast<const optim::Adam*>(&optimizer) != nullptr ||
+                        dynamic_cast<const optim::AdamW*>(&optimizer) != nullptr ||
+                        dynamic_cast<const optim::RMSprop*>(&optimizer) != nullptr ||
+                        dynamic_cast<const optim::Adagrad*>(&optimizer) != nullptr;
   return is_known ? "" : "the optimizer is none of SGD, Adam, AdamW, RMSprop and Adagrad, whose state can be cut";
 }
 

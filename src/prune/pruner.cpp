@@ -171,8 +171,7 @@ std::int64_t Pruner::zeros_asked(const GraphModule& model, const PruneGroup& gro
   if (step < schedule.begin) return 0;
   schedule.final_sparsity = group.sparsity;
   schedule.initial_sparsity = std::min(schedule.initial_sparsity, group.sparsity);
-  const UnitCounts counts =
-      channels_ ? count_channels(sets_[index]) : count_units(model, group, options_.pattern);
+  const UnitCounts counts = channels_ ? count_channels(sets_[index]) : count_units(model, group, options_.pattern);
   return std::min(zeros_at(sparsity_at(schedule, step), counts.units, counts.layers), counts.prunable);
 }
 

@@ -66,8 +66,8 @@ class ChannelPruningOf : public testing::TestWithParam<int> {};
 
 // design.md 4: exact counts, no value without a channel, masks only grow.
 TEST_P(ChannelPruningOf, RandomNetworksHasExactCountsAndKeepsAChannelOfEachSet) {
-  const std::vector<Criterion> criteria = {MagnitudeL1{}, Taylor{}, Movement{}, Lamp{}, GeometricMedian{},
-                                           RandomScore{.seed = 3}};
+  const std::vector<Criterion> criteria = {MagnitudeL1{}, Taylor{},          Movement{},
+                                           Lamp{},        GeometricMedian{}, RandomScore{.seed = 3}};
   for (const Criterion& criterion : criteria)
     for (const double sparsity : {0.0, 0.4, 0.75, 0.999}) {
       const auto model = test::channel_network(static_cast<std::uint64_t>(GetParam()));
@@ -89,9 +89,9 @@ TEST_P(ChannelPruningOf, RandomNetworksHasExactCountsAndKeepsAChannelOfEachSet) 
         const std::vector<bool> pruned = pruned_channels(model->graph(), channels, pruner.masks());
         for (std::size_t group = 0; group < pruned.size(); ++group) EXPECT_TRUE(!before[group] || pruned[group]);
         EXPECT_EQ(std::ranges::count(pruned, true),
-                  step < schedule.begin ? 0
-                                        : zeros_at(sparsity_at(schedule, step), count_channels_of(channels),
-                                                   std::ssize(channels.sets)));
+                  step < schedule.begin
+                      ? 0
+                      : zeros_at(sparsity_at(schedule, step), count_channels_of(channels), std::ssize(channels.sets)));
         for (const ChannelSet& set : channels.sets)
           EXPECT_FALSE(std::ranges::all_of(set.groups, [&](std::size_t group) { return pruned[group]; }));
         before = pruned;
@@ -110,8 +110,7 @@ TEST_P(ChannelPruningOf, RandomNetworksLeavesMultiplesWhereAligned) {
       pruner.update(*model, optimizer, step);
       const std::vector<bool> pruned = pruned_channels(model->graph(), channels, pruner.masks());
       for (const ChannelSet& set : channels.sets) {
-        const auto kept =
-            std::ranges::count_if(set.groups, [&](std::size_t group) { return !pruned[group]; });
+        const auto kept = std::ranges::count_if(set.groups, [&](std::size_t group) { return !pruned[group]; });
         EXPECT_TRUE(kept % align == 0 || kept == std::ssize(set.groups)) << kept << " of " << set.groups.size();
       }
     }
@@ -139,8 +138,7 @@ TEST(ChannelPruning, RefusesRegrowthAndRemovalBeforeItsEnd) {
                Error);
   EXPECT_THROW(Pruner(*model, {all_layers(*model, 0.5)}, {.pattern = ChannelPattern{.align = 0}}), Error);
   torch::optim::SGD optimizer(model->parameters(), 0.1);
-  Pruner pruner(*model, {all_layers(*model, 0.5)},
-                {.pattern = ChannelPattern{}, .schedule = {.begin = 0, .end = 9}});
+  Pruner pruner(*model, {all_layers(*model, 0.5)}, {.pattern = ChannelPattern{}, .schedule = {.begin = 0, .end = 9}});
   pruner.update(*model, optimizer, 5);
   EXPECT_THROW(pruner.remove_channels(without_pruned_channels(*model, pruner.masks())), Error);
 }

@@ -25,7 +25,8 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& kind,
   const std::vector<torch::Tensor> parameters = model.parameters();
   if (kind == "Adam") return std::make_unique<Adam>(parameters, AdamOptions(1e-3).amsgrad(true));
   if (kind == "AdamW") return std::make_unique<AdamW>(parameters, AdamWOptions(1e-3));
-  if (kind == "RMSprop") return std::make_unique<RMSprop>(parameters, RMSpropOptions(1e-4).momentum(0.9).centered(true));
+  if (kind == "RMSprop")
+    return std::make_unique<RMSprop>(parameters, RMSpropOptions(1e-4).momentum(0.9).centered(true));
   if (kind == "Adagrad") return std::make_unique<Adagrad>(parameters, AdagradOptions(1e-3));
   return std::make_unique<SGD>(parameters, SGDOptions(0.01).momentum(0.9).weight_decay(1e-3).nesterov(true));
 }
@@ -85,9 +86,10 @@ TEST_P(RemovedChannels, ChangeNoOutputInTrainingOrEvaluation) {
     expect_close(run.model->forward(samples), whole->forward(samples), is_training ? "training" : "evaluation");
   }
   for (const auto& [name, tensor] : tensors_of(*run.model))
-    expect_close(tensor, smaller.cuts.contains(name) ? cut_tensor(whole->tensor(name), smaller.cuts.at(name))
-                                                     : whole->tensor(name),
-                 name);
+    expect_close(
+        tensor,
+        smaller.cuts.contains(name) ? cut_tensor(whole->tensor(name), smaller.cuts.at(name)) : whole->tensor(name),
+        name);
   EXPECT_NO_THROW(verify(run.model->snapshot()));
   for (const Value& value : run.model->graph().values) EXPECT_GT(element_count(value.shape), 0) << value.name;
 }
@@ -108,8 +110,7 @@ TEST_P(RemovedChannels, LeaveTheCapturedModulesTensorsAlone) {
   for (const auto& item : run.model->named_parameters()) names.push_back(item.key());
   for (const auto& item : run.model->named_buffers()) names.push_back(item.key());
   EXPECT_EQ(names.size(), shared.size());
-  for (const auto& [name, cuts] : smaller.cuts)
-    EXPECT_TRUE(test::same_bits(shared.at(name), copies.at(name))) << name;
+  for (const auto& [name, cuts] : smaller.cuts) EXPECT_TRUE(test::same_bits(shared.at(name), copies.at(name))) << name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, RemovedChannels, testing::Range(0, 40));

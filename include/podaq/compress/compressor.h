@@ -56,8 +56,8 @@ struct CompressionReport {
 /// The report as a table for people.
 [[nodiscard]] std::string to_text(const CompressionReport& report);
 
-/// Runs a recipe on a network while it trains: prunes, keeps pruned weights at exactly 0, removes pruned channels, places
-/// and freezes quantizers and batch norms, and turns the result into a graph that can be written and run.
+/// Runs a recipe on a network while it trains: prunes, keeps pruned weights at exactly 0, removes pruned channels,
+/// places and freezes quantizers and batch norms, and turns the result into a graph that can be written and run.
 ///
 /// Where channels are removed (PruneRecipe::remove_channels), parameters and buffers of the network become new, smaller
 /// tensors in the step that ends the prune stage, in the optimizer's groups too; copies of them that a program keeps
@@ -131,8 +131,8 @@ class Compressor {
   [[nodiscard]] std::string placement_text() const;
 
   /// Writes everything that a training run needs to go on as if it had not stopped: parameters, buffers, masks,
-  /// removed channels, position, activation ranges, gradients, the optimizer with its groups, the sampler, and LibTorch's CPU random
-  /// state. The file appears whole or not at all.
+  /// removed channels, position, activation ranges, gradients, the optimizer with its groups, the sampler, and
+  /// LibTorch's CPU random state. The file appears whole or not at all.
   void save_checkpoint(const std::filesystem::path& path) const;
 
   /// Takes up a checkpoint of the same network, recipe and kind of optimizer; call it after attach. Channels that were

@@ -72,8 +72,8 @@ class GraphModule : public torch::nn::Module {
 
   /// Becomes the smaller network that `remove_channels` made of graph(): parameters and buffers that lost channels are
   /// replaced by tensors of its own under the same names, with their gradients; the captured module keeps the old ones.
-  /// Values, hooks and flags stay. Throws Error(graph) where `smaller` comes of another graph; nothing has changed then.
-  /// An optimizer must follow (see prune/channel_removal.h).
+  /// Values, hooks and flags stay. Throws Error(graph) where `smaller` comes of another graph; nothing has changed
+  /// then. An optimizer must follow (see prune/channel_removal.h).
   void remove_channels(const SmallerGraph& smaller);
 
   /// The step whose output is `value` gets this hook on its parameters; an empty function removes it.
