@@ -215,6 +215,15 @@ std::shared_ptr<const GraphModule> network_of(const std::filesystem::path& path,
   return smaller;
 }
 
+// None, or one for each parameter and floating-point buffer.
+void require_fitting_average(const std::filesystem::path& path, const GraphModule& model, const NamedTensors& saved) {
+  if (saved.empty()) return;
+  std::map<std::string, torch::Tensor> own;
+  for (const auto& [name, tensor] : own_tensors(model))
+    if (tensor.is_floating_point()) own.emplace(name, tensor);
+  require_fitting(path, named(own), saved);
+}
+
 // What a checkpoint holds, read and found to fit.
 struct Contents {
   std::optional<std::vector<bool>> removed_channels;
@@ -224,6 +233,7 @@ struct Contents {
   bool rounded_zeros_folded = false;
   QuantizerState quantizer;
   bool calibrated = false;
+  NamedTensors average;
   bool batch_norms_frozen = false;
   std::int64_t epoch = 0;
   std::int64_t steps_in_epoch = 0;
@@ -237,6 +247,8 @@ struct Contents {
 void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   const State& state = *state_;
   if (!state.is_attached()) throw Error(ErrorCode::invalid_argument, "save_checkpoint: call attach first");
+  if (state.average_is_swapped_in)
+    throw Error(ErrorCode::invalid_argument, "save_checkpoint: the network holds its average; call swap_average again");
 
   NamedTensors quantizer;
   if (state.quantizer) quantizer = tensors_of(state.quantizer->state());
@@ -258,6 +270,8 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
                 /*is_buffer=*/true);
   archive.write("rounded_zeros_folded", c10::IValue(state.rounded_zeros_folded));
   write_tensors(archive, "quantizer", quantizer);
+  write_tensors(archive, "average", state.average ? named(state.average->tensors()) : NamedTensors());
+  archive.write("teacher", c10::IValue(state.teacher));
   archive.write("random", random_state(), /*is_buffer=*/true);
 
   OutputArchive optimizer(archive.compilation_unit());
@@ -315,6 +329,10 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
       read.quantizer =
           quantizer_state_in(path, make_quantizer(*model, state.recipe), read_tensors(archive, "quantizer"));
     read.calibrated = read_flag(archive, "calibrated");
+    read.average = read_tensors(archive, "average");
+    require_fitting_average(path, *model, read.average);
+    if (read_string(archive, "teacher") != state.teacher)
+      refuse_checkpoint(path, "was written with another teacher; give attach the hash of the same one");
     read.batch_norms_frozen = read_flag(archive, "batch_norms_frozen");
     read.epoch = read_integer(archive, "epoch");
     read.steps_in_epoch = read_integer(archive, "steps_in_epoch");
@@ -353,6 +371,8 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     state.quantizer->set_state(contents.quantizer);
   }
   state.calibrated = contents.calibrated;
+  state.average_is_swapped_in = false;
+  if (state.average) state.average->set_tensors({contents.average.begin(), contents.average.end()});
   state.model->freeze_batch_norms(contents.batch_norms_frozen);
   state.epoch = contents.epoch;
   state.steps_in_epoch = contents.steps_in_epoch;

@@ -114,7 +114,18 @@ void Compressor::State::remove_channels(std::vector<bool> removed) {
   pruner->remove_channels(smaller);
   groups = pruner->groups();
   if (quantizer) quantizer->remove_channels(smaller);
+  if (average) average->remove_channels(smaller);
   removed_channels = std::move(removed);
+}
+
+void Compressor::State::update_average() {
+  if (average && masks_are_fixed()) average->update(*model);
+}
+
+void Compressor::State::swap_average() {
+  if (!average || average->tensors().empty()) return;
+  average->swap(*model);
+  average_is_swapped_in = !average_is_swapped_in;
 }
 
 std::optional<std::int64_t> Compressor::State::fold_position() const {
@@ -130,8 +141,13 @@ bool Compressor::State::masks_are_fixed() const {
 Compressor::Compressor(std::shared_ptr<GraphModule> model, Recipe recipe) : state_(std::make_unique<State>()) {
   validate(recipe);
   if (!model) throw Error(ErrorCode::invalid_argument, "Compressor: the model is null; give it what capture returns");
+  if (recipe.automatic)
+    compress_detail::refuse_recipe(recipe, "auto",
+                                   "must be resolved first: give the Compressor resolve_auto(recipe, *model, "
+                                   "validation).recipe (podaq/compress/resolve_auto.h)");
   if (recipe.prune) state_->groups = compress_detail::plan_pruning(*model, recipe);
   if (recipe.quantize) state_->quantizer = compress_detail::make_quantizer(*model, recipe);
+  if (recipe.average) state_->average.emplace(recipe.average->decay);
   state_->model = std::move(model);
   state_->recipe = std::move(recipe);
 }
@@ -165,6 +181,7 @@ void Compressor::attach(torch::optim::Optimizer& optimizer, const AttachOptions&
   if (state_->recipe.prune) pruning = compress_detail::plan_schedule(state_->recipe, ends[0], ends[1], steps_per_epoch);
   state_->optimizer = &optimizer;
   state_->sampler = nullptr;
+  state_->teacher = options.teacher;
   state_->steps_per_epoch = steps_per_epoch;
   state_->ends = ends;
   // In mid-training the schedule is the same as before, and the pruner has a past.
@@ -184,6 +201,9 @@ void Compressor::attach(torch::optim::Optimizer& optimizer, RandomSampler& sampl
 void Compressor::step() {
   State& state = *state_;
   if (!state.is_attached()) throw Error(ErrorCode::invalid_argument, "step: call attach first");
+  if (state.average_is_swapped_in)
+    throw Error(ErrorCode::invalid_argument,
+                "step: the network holds its average; call swap_average again before training goes on");
   if (state.epoch >= epochs())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("step: all {} epochs of the recipe are done; call convert, or lengthen a stage", epochs()));
@@ -200,6 +220,7 @@ void Compressor::step() {
   ++state.steps_in_epoch;
   if (state.pruner) state.pruner->gather(*state.model, state.position());
   state.follow_position();
+  state.update_average();
 }
 
 void Compressor::end_epoch() {
@@ -229,6 +250,10 @@ bool Compressor::settled() const {
   if (state.position() >= last) return true;
   if (!state.masks_are_fixed()) return false;
   return !state.quantizer || (state.recipe.epochs.freeze_observers > 0 && state.has_reached(Stage::freeze_observers));
+}
+
+void Compressor::swap_average() {
+  state_->swap_average();
 }
 
 std::string Compressor::placement_text() const {

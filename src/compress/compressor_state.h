@@ -10,6 +10,7 @@
 #include "podaq/compress/compressor.h"
 #include "podaq/prune/pruner.h"
 #include "podaq/quantize/network_quantizer.h"
+#include "podaq/training/weight_average.h"
 
 namespace podaq {
 
@@ -35,6 +36,9 @@ struct Compressor::State {
   std::vector<std::string> idle_quantizers;  // found at the last step
   bool rounded_zeros_folded = false;
   std::optional<std::vector<bool>> removed_channels;  // by group of the whole network; once they are removed
+  std::string teacher;                                // hash; empty: none
+  std::optional<WeightAverage> average;
+  bool average_is_swapped_in = false;
 
   [[nodiscard]] std::int64_t position() const { return epoch * steps_per_epoch + steps_in_epoch; }
   [[nodiscard]] Stage stage() const;
@@ -53,6 +57,10 @@ struct Compressor::State {
   /// @param removed  by group of the whole network (see ChannelGroups).
   void remove_channels(std::vector<bool> removed);
 
+  /// Lets the step's numbers into the average, once masks are fixed.
+  void update_average();
+  void swap_average();
+
   /// When weights that round to zero join the masks; none where the recipe leaves them free.
   [[nodiscard]] std::optional<std::int64_t> fold_position() const;
   void fold_rounded_zeros();
@@ -65,10 +73,6 @@ struct Compressor::State {
   /// The weights that quantization rounds to zero, by name: bool of each weight's shape, true where it is not 0 but has
   /// code 0 in each step that uses it. Empty where the network does not quantize or could not be converted now.
   [[nodiscard]] Masks rounded_zeros() const;
-
-  /// The network on codes, as it stands. Throws Error(invalid_argument) naming the layer or value where a value was
-  /// never observed, numbers are not finite or an accumulator could overflow.
-  [[nodiscard]] Graph integer_graph() const;
 };
 
 }  // namespace podaq

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <variant>
 
+#include "compress/auto_recipe.h"
 #include "compress/prune_words.h"
 #include "compress/recipe_words.h"
 #include "compress/refuse_recipe.h"
@@ -345,13 +346,19 @@ void validate(const Recipe& recipe) {
   const Checker checker(recipe);
   if (recipe.prune) check_prune(checker, recipe);
   if (recipe.quantize) check_quantize(checker, *recipe.quantize);
+  if (recipe.average)
+    checker.require(recipe.average->decay >= 0 && recipe.average->decay < 1, "average.decay",
+                    fmt::format("is {}, must lie in [0, 1)", recipe.average->decay));
   check_stages(checker, recipe);
+  compress_detail::check_auto(recipe);
 }
 
 std::string to_toml(const Recipe& recipe) {
   std::string text = toml_of(recipe.epochs);
   if (recipe.prune) text += toml_of(*recipe.prune);
   if (recipe.quantize) text += toml_of(*recipe.quantize);
+  if (recipe.average) text += fmt::format("\n[average]\ndecay = {}\n", recipe.average->decay);
+  if (recipe.automatic) text += compress_detail::toml_of(*recipe.automatic);
   return text;
 }
 

@@ -127,14 +127,19 @@ std::vector<ChosenLayer> chosen_layers(const GraphModule& model, const PruneReci
       chosen.push_back({.layer = layer,
                         .sparsity = exception->sparsity,
                         .field = fmt::format("prune.by_layer.\"{}\"", exception->layers)});
-    else if (std::any_of(prune.layers.begin(), prune.layers.end(),
-                         [&](const std::string& glob) { return may_prune(model, glob, layer); }))
+    else if (is_pooled(model, prune, layer))
       chosen.push_back({.layer = layer, .sparsity = prune.sparsity, .field = "prune.sparsity"});
   }
   return chosen;
 }
 
 }  // namespace
+
+bool is_pooled(const GraphModule& model, const PruneRecipe& prune, const WeightedLayer& layer) {
+  const auto may_prune_by = [&](const std::string& glob) { return may_prune(model, glob, layer); };
+  return std::ranges::any_of(prune.layers, may_prune_by) &&
+         std::ranges::none_of(prune.by_layer, may_prune_by, &LayerSparsity::layers);
+}
 
 std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& recipe) {
   const PruneRecipe& prune = recipe.prune.value();

@@ -18,4 +18,7 @@ namespace podaq::compress_detail {
 [[nodiscard]] PrunerOptions plan_schedule(const Recipe& recipe, std::int64_t begin, std::int64_t end,
                                           std::int64_t steps_per_epoch);
 
+/// Whether a layer gets the recipe's own sparsity: prune.layers chooses it, and no exception does.
+[[nodiscard]] bool is_pooled(const GraphModule& model, const PruneRecipe& prune, const WeightedLayer& layer);
+
 }  // namespace podaq::compress_detail

@@ -103,6 +103,16 @@ class Table {
   requires std::is_enum_v<Choice>
   void read(std::string_view key, Choice& choice) const { read(key, choice, compress_detail::words_for<Choice>); }
 
+  // The items of a list of numbers, which must not be empty.
+  template <typename Visit>
+  void read_numbers(std::string_view key, const Visit& visit) const {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    const toml::array* array = node->as_array();
+    if (array == nullptr || array->empty()) fail(node->source(), path_to(key), "must be a list of numbers");
+    for (const toml::node& item : *array) visit(item, path_to(key));
+  }
+
   template <typename Choice>
   void read(std::string_view key, Choice& choice,
             std::initializer_list<std::pair<std::string_view, Choice>> choices) const {
@@ -346,6 +356,28 @@ QuantizeRecipe read_quantize(const Table& table) {
   return quantize;
 }
 
+AverageRecipe read_average(const Table& table) {
+  table.allow_only({"decay"});
+  AverageRecipe average;
+  table.read("decay", average.decay);
+  return average;
+}
+
+AutoRecipe read_auto(const Table& table) {
+  table.allow_only({"budget_bytes", "budget_us", "batch", "sparsities", "weight_bits"});
+  AutoRecipe search;
+  table.read("budget_bytes", search.budget_bytes);
+  table.read("budget_us", search.budget_us);
+  table.read("batch", search.batch);
+  table.read_numbers("sparsities", [&](const toml::node& item, const std::string& path) {
+    search.sparsities.push_back(table.number_at(item, path));
+  });
+  table.read_numbers("weight_bits", [&](const toml::node& item, const std::string& path) {
+    search.weight_bits.push_back(table.integer_at(item, path));
+  });
+  return search;
+}
+
 toml::table parsed(std::string_view text, const std::string& source) {
   try {
     return toml::parse(text, source);
@@ -360,10 +392,12 @@ Recipe Recipe::parse(std::string_view text, const std::string& source) {
   const toml::table root = parsed(text, source);
   Recipe recipe;
   const Table table(root, "", source, recipe);
-  table.allow_only({"epochs", "prune", "quantize"});
+  table.allow_only({"epochs", "prune", "quantize", "average", "auto"});
   if (const auto epochs = table.child("epochs")) recipe.epochs = read_epochs(*epochs);
   if (const auto prune = table.child("prune")) recipe.prune = read_prune(*prune);
   if (const auto quantize = table.child("quantize")) recipe.quantize = read_quantize(*quantize);
+  if (const auto average = table.child("average")) recipe.average = read_average(*average);
+  if (const auto search = table.child("auto")) recipe.automatic = read_auto(*search);
   validate(recipe);
   return recipe;
 }

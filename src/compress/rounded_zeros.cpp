@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "compress/compressor_state.h"
+#include "compress/converted_graph.h"
 #include "podaq/core/error.h"
 
 namespace podaq {
@@ -29,7 +30,7 @@ Masks Compressor::State::rounded_zeros() const {
   if (!is_quantizing()) return {};
   Graph integers;
   try {
-    integers = integer_graph();
+    integers = compress_detail::integer_graph(*model, *quantizer);
   } catch (const Error&) {  // conversion names the reason; a report must do without
     return {};
   }

@@ -84,11 +84,13 @@ class Candidates {
     for (const std::int64_t length : lengths_) {
       torch::Tensor row = torch::empty({length}, torch::kBool);
       bool* chosen = row.mutable_data_ptr<bool>();
-      for (const double* end = score + length; score != end; ++score, ++chosen) {
-        const bool is_tie = *score == threshold && ties > 0;
-        ties -= is_tie ? 1 : 0;
-        *chosen = *score < threshold || is_tie;
-      }
+      prune_detail::mark_below(score, length, threshold, chosen);
+      for (std::int64_t i = 0; i < length && ties > 0; ++i)
+        if (score[i] == threshold) {
+          chosen[i] = true;
+          --ties;
+        }
+      score += length;
       rows.push_back(std::move(row));
     }
     return rows;

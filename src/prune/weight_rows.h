@@ -19,4 +19,7 @@ void make_finite(double* values, std::int64_t count);
 
 [[nodiscard]] std::int64_t count_below(const double* values, std::int64_t count, double threshold);
 
+/// marks[i] = values[i] < threshold.
+void mark_below(const double* values, std::int64_t count, double threshold, bool* marks);
+
 }  // namespace podaq::prune_detail

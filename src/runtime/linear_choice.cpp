@@ -66,6 +66,10 @@ double sparse_linear_ns(std::size_t steps, std::size_t outputs, std::size_t batc
          std::max(products, read_ns(bytes, weights_stay, cost));
 }
 
+bool weights_stay_cached(std::size_t weight_bytes) {
+  return weight_bytes <= second_level_cache_bytes() / 4 * 3;
+}
+
 std::optional<Packed> choose_sparse_linear(const NodeView& view, Isa isa, SparseKernels sparse,
                                            const LinearCoefficients& cost) {
   if (!is_usable(Isa::avx512, isa) || sparse == SparseKernels::never || !avx512::sparse_linear.accepts(view))
@@ -74,7 +78,7 @@ std::optional<Packed> choose_sparse_linear(const NodeView& view, Isa isa, Sparse
   const ConvGeometry g{.input_channels = channel_count(view.input().shape),
                        .output_channels = channel_count(view.output().shape)};
   const bool uses_tiles = is_usable(Isa::amx, isa) && amx::tile_linear.accepts(view);
-  const bool weights_stay = weight_bytes(view.graph) <= second_level_cache_bytes() / 4 * 3;
+  const bool weights_stay = weights_stay_cached(weight_bytes(view.graph));
   const std::vector<std::int8_t> codes = integer_weights(view);
   const auto zeros = static_cast<std::size_t>(std::count(codes.begin(), codes.end(), std::int8_t{0}));
   // Arranging the weights takes time at load: only where it could pay.

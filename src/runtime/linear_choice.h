@@ -36,6 +36,9 @@ struct LinearCoefficients {
 [[nodiscard]] double sparse_linear_ns(std::size_t steps, std::size_t outputs, std::size_t batch, bool weights_stay,
                                       const LinearCoefficients& cost);
 
+/// Whether so many bytes of weights stay in the second-level cache from one batch to the next.
+[[nodiscard]] bool weights_stay_cached(std::size_t weight_bytes);
+
 /// What avx512_sparse_linear packed, where it can compute the node, which holds Linear on codes, and is the faster one
 /// for single samples; with what the dense kernel needs for batches that are faster that way. `always`: wherever it
 /// can, for every batch.

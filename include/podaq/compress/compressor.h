@@ -26,6 +26,7 @@ class RandomSampler;
 struct AttachOptions {
   std::int64_t steps_per_epoch = 0;  ///< 1 to 10^8: the batches that an epoch's loader gives.
   std::int64_t accumulation = 1;     ///< 1 to 10^8: the batches whose gradients one optimizer step takes.
+  std::string teacher = {};          ///< Teacher::hash of who the loss listens to; checkpoints refuse another.
 };
 
 /// What conversion does besides converting.
@@ -127,6 +128,10 @@ class Compressor {
   /// while the network quantizes and could be converted, else as none.
   [[nodiscard]] CompressionReport report() const;
 
+  /// Exchanges the network's numbers for the average's, as for validation, and back when called again; without
+  /// [average] or before it begins, nothing. `step` throws Error(invalid_argument) while they are exchanged.
+  void swap_average();
+
   /// Where quantizers stand, as a table for people; empty for recipes without [quantize].
   [[nodiscard]] std::string placement_text() const;
 
@@ -143,6 +148,7 @@ class Compressor {
 
  private:
   struct State;
+  class AverageInPlace;
   std::unique_ptr<State> state_;
 };
 

@@ -124,6 +124,24 @@ struct QuantizeRecipe {
   std::optional<PostTrainingRecipe> post_training = {};
 };
 
+/// An exponential moving average of the weights, which conversion takes in place of the last ones (see WeightAverage).
+/// It begins when the masks are fixed.
+struct AverageRecipe {
+  double decay = 0.999;  ///< In [0, 1).
+};
+
+/// Sparsity and weight bits of each layer are searched for, so that the whole network meets a budget at least predicted
+/// loss: `resolve_auto` turns a recipe with this into one without. Searched are the layers of [prune] and [quantize]
+/// that by_layer and weight_bits_by_layer make no exception of.
+struct AutoRecipe {
+  std::optional<std::int64_t> budget_bytes = {};  ///< The most that the file may take, 1 to 2^40. This one or
+  std::optional<double> budget_us = {};  ///< the most microseconds of a sample, by the runtime's cost model; above 0.
+  std::int64_t batch = 1;                ///< budget_us: samples that run together, 1 to 65536.
+  /// What [prune] layers may get, each in [0, 1); none: 0, 0.5, 0.7, 0.8, 0.9, 0.95, under the pattern n:m 0, 1 - n/m.
+  std::vector<double> sparsities = {};
+  std::vector<int> weight_bits = {};  ///< What [quantize] layers may get, each 2 to 8; none: 8, 6, 4, 3.
+};
+
 /// What a Compressor does, and when. Built in C++ or read from TOML:
 ///
 ///     [epochs]
@@ -150,6 +168,8 @@ struct Recipe {
   StageLengths epochs = {};                     ///< How long each stage lasts.
   std::optional<PruneRecipe> prune = {};        ///< None: nothing is pruned.
   std::optional<QuantizeRecipe> quantize = {};  ///< None: the network stays float.
+  std::optional<AverageRecipe> average = {};    ///< None: conversion takes the weights of the last step.
+  std::optional<AutoRecipe> automatic = {};     ///< [auto]; a Compressor takes none: `resolve_auto` goes before.
   /// Where a recipe read from text says what, for later errors: "prune.sparsity" -> "recipe.toml:12".
   std::map<std::string, std::string> origins = {};
 

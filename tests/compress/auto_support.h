@@ -1,0 +1,63 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "compress/network_builder.h"
+#include "compress/training_loop.h"
+#include "podaq/compress/sensitivity.h"
+#include "podaq/core/error.h"
+#include "podaq/training/graph_module.h"
+
+namespace podaq::test {
+
+/// Progress that nobody sees.
+inline SensitivityOptions quiet(const std::filesystem::path& file = {}) {
+  return {.file = file, .progress = {.write = [](std::string_view) {}}};
+}
+
+/// The cross entropy on a batch.
+inline ValidationFunction cross_entropy_on(const Batch& batch) {
+  return [batch](GraphModule& network) {
+    return torch::nn::functional::cross_entropy(network.forward(batch.samples), batch.labels).item<double>();
+  };
+}
+
+/// small_classifier after some training on tones of its own.
+inline std::shared_ptr<GraphModule> trained_classifier(std::int64_t steps = 60) {
+  torch::manual_seed(11);
+  auto model = small_classifier();
+  torch::optim::Adam optimizer(model->parameters(), 0.01);
+  model->train();
+  for (std::int64_t step = 0; step < steps; ++step) train_step(*model, optimizer, make_batch(32, 2, 16, 4));
+  model->eval();
+  return model;
+}
+
+inline Batch validation_batch(std::int64_t count = 128) {
+  torch::manual_seed(12);
+  return make_batch(count, 2, 16, 4);
+}
+
+/// The text with which an action is refused; "" where it is not.
+inline std::string refusal_of(ErrorCode code, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.code() == code ? error.what() : std::string("another code: ") + error.what();
+  }
+  return "";
+}
+
+/// Copies of all parameters and buffers, by name.
+inline std::map<std::string, torch::Tensor> copies_of(const GraphModule& model) {
+  std::map<std::string, torch::Tensor> copies;
+  for (const auto& item : model.named_parameters()) copies[item.key()] = item.value().detach().clone();
+  for (const auto& item : model.named_buffers()) copies[item.key()] = item.value().clone();
+  return copies;
+}
+
+}  // namespace podaq::test
