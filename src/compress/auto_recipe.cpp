@@ -74,6 +74,9 @@ void check_auto(const Recipe& recipe) {
   if (!recipe.automatic) return;
   if (!recipe.prune && !recipe.quantize)
     refuse_recipe(recipe, "auto", "needs a [prune], a [quantize] or both, of which it searches sparsities and bits");
+  if (recipe.prune && std::holds_alternative<ChannelPattern>(recipe.prune->pattern))
+    refuse_recipe(recipe, "prune.pattern",
+                  "is channels, which tie layers, but [auto] searches each by itself; use another pattern");
   check_budget(recipe, *recipe.automatic);
   check_candidates(recipe, *recipe.automatic);
   if (recipe.prune) {

@@ -3,10 +3,12 @@
 #include <torch/serialize/archive.h>
 #include <torch/serialize/tensor.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string_view>
@@ -17,6 +19,7 @@
 #include "compress/checkpoint_tensors.h"
 #include "compress/compressor_state.h"
 #include "compress/pruner_checkpoint.h"
+#include "compress/quantization_plan.h"
 #include "compress/quantizer_tensors.h"
 #include "podaq/core/atomic_file.h"
 #include "podaq/core/error.h"
@@ -33,7 +36,7 @@ using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 constexpr std::string_view format_name = "podaq checkpoint";
-constexpr std::int64_t checkpoint_version = 2;
+constexpr std::int64_t checkpoint_version = 3;
 constexpr std::uint64_t largest_checkpoint = std::uint64_t{1} << 40;
 
 NamedTensors own_tensors(const GraphModule& model) {
@@ -175,6 +178,43 @@ void set_gradients(const GraphModule& model, const NamedTensors& saved) {
   for (const auto& [name, gradient] : saved) model.tensor(name).mutable_grad() = gradient.clone();
 }
 
+torch::Tensor flags_tensor(const std::vector<bool>& flags) {
+  torch::Tensor tensor = torch::empty({std::ssize(flags)}, torch::kBool);
+  std::ranges::copy(flags, tensor.mutable_data_ptr<bool>());
+  return tensor;
+}
+
+std::optional<std::vector<bool>> read_removed_channels(const std::filesystem::path& path, InputArchive& archive) {
+  if (!read_flag(archive, "has_removed_channels")) return std::nullopt;
+  torch::Tensor tensor;
+  archive.read("removed_channels", tensor, /*is_buffer=*/true);
+  if (tensor.scalar_type() != torch::kBool || tensor.dim() != 1)
+    refuse_checkpoint(path, "does not say which channels were removed");
+  const torch::Tensor row = tensor.contiguous();
+  return std::vector<bool>(row.const_data_ptr<bool>(), row.const_data_ptr<bool>() + row.numel());
+}
+
+// The network as the checkpoint knows it: `model` itself, or a copy of it without the channels that were removed.
+std::shared_ptr<const GraphModule> network_of(const std::filesystem::path& path,
+                                              const std::shared_ptr<GraphModule>& model,
+                                              const std::optional<std::vector<bool>>& own_removed,
+                                              const std::optional<std::vector<bool>>& removed) {
+  if (own_removed == removed) return model;
+  if (own_removed)
+    refuse_checkpoint(path,
+                      "was written when the network had other channels; load it into a compressor of the whole "
+                      "network, before channels are removed");
+  auto smaller = std::dynamic_pointer_cast<GraphModule>(model->clone());
+  const ChannelGroups groups = find_channel_groups(model->graph());
+  if (removed->size() != groups.size()) refuse_checkpoint(path, "has removed channels of another network");
+  try {
+    smaller->remove_channels(remove_channels(model->graph(), groups, *removed));
+  } catch (const Error& error) {
+    refuse_checkpoint(path, error.what());
+  }
+  return smaller;
+}
+
 // None, or one for each parameter and floating-point buffer.
 void require_fitting_average(const std::filesystem::path& path, const GraphModule& model, const NamedTensors& saved) {
   if (saved.empty()) return;
@@ -186,6 +226,7 @@ void require_fitting_average(const std::filesystem::path& path, const GraphModul
 
 // What a checkpoint holds, read and found to fit.
 struct Contents {
+  std::optional<std::vector<bool>> removed_channels;
   NamedTensors tensors;
   NamedTensors gradients;
   PrunerState pruner;
@@ -224,6 +265,9 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   write_tensors(archive, "tensors", own_tensors(*state.model));
   write_tensors(archive, "gradients", gradients(*state.model));
   write_pruner_state(archive, state.pruner ? state.pruner->state() : PrunerState());
+  archive.write("has_removed_channels", c10::IValue(state.removed_channels.has_value()));
+  archive.write("removed_channels", flags_tensor(state.removed_channels.value_or(std::vector<bool>())),
+                /*is_buffer=*/true);
   archive.write("rounded_zeros_folded", c10::IValue(state.rounded_zeros_folded));
   write_tensors(archive, "quantizer", quantizer);
   write_tensors(archive, "average", state.average ? named(state.average->tensors()) : NamedTensors());
@@ -268,17 +312,25 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
       refuse_checkpoint(path, state.sampler != nullptr ? "holds no sampler, but attach was given one"
                                                        : "holds a sampler: give attach one too");
     Contents read;
+    read.removed_channels = read_removed_channels(path, archive);
+    const auto model = network_of(path, state.model, state.removed_channels, read.removed_channels);
     read.tensors = read_tensors(archive, "tensors");
-    require_fitting(path, own_tensors(*state.model), read.tensors);
+    require_fitting(path, own_tensors(*model), read.tensors);
     read.gradients = read_tensors(archive, "gradients");
-    require_fitting_gradients(path, *state.model, read.gradients);
-    read.pruner = read_pruner_state(path, *state.model, state.groups, archive);
+    require_fitting_gradients(path, *model, read.gradients);
+    const bool removes = state.recipe.prune && removes_channels(*state.recipe.prune);
+    const bool prunes_channels =
+        state.recipe.prune && std::holds_alternative<ChannelPattern>(state.recipe.prune->pattern);
+    read.pruner = read_pruner_state(path, *model, state.groups, prunes_channels, archive);
+    if (read.removed_channels && !(removes && state.pruner->is_settled(read.pruner.updated_step)))
+      refuse_checkpoint(path, "has removed channels before the recipe does");
     read.rounded_zeros_folded = read_flag(archive, "rounded_zeros_folded");
     if (state.quantizer)
-      read.quantizer = quantizer_state_in(path, *state.quantizer, read_tensors(archive, "quantizer"));
+      read.quantizer =
+          quantizer_state_in(path, make_quantizer(*model, state.recipe), read_tensors(archive, "quantizer"));
     read.calibrated = read_flag(archive, "calibrated");
     read.average = read_tensors(archive, "average");
-    require_fitting_average(path, *state.model, read.average);
+    require_fitting_average(path, *model, read.average);
     if (read_string(archive, "teacher") != state.teacher)
       refuse_checkpoint(path, "was written with another teacher; give attach the hash of the same one");
     read.batch_norms_frozen = read_flag(archive, "batch_norms_frozen");
@@ -302,6 +354,12 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
   });
 
   load_optimizer(path, contents.optimizer, *state.optimizer);
+  if (contents.removed_channels && !state.removed_channels) {
+    state.optimizer->state().clear();  // it is cut already
+    state.pruner->set_state({.updated_step = contents.pruner.updated_step});
+    state.remove_channels(*contents.removed_channels);
+    load_optimizer(path, contents.optimizer, *state.optimizer);
+  }
   if (state.sampler != nullptr) state.sampler->load(contents.sampler);
   copy_into(*state.model, contents.tensors);
   set_gradients(*state.model, contents.gradients);

@@ -12,6 +12,9 @@
 #include "compress/recipe_plan.h"
 #include "compress/refuse_recipe.h"
 #include "podaq/core/error.h"
+#include "podaq/prune/channel_removal.h"
+#include "podaq/prune/channel_sets.h"
+#include "podaq/prune/optimizer_state.h"
 #include "podaq/training/random_sampler.h"
 
 namespace podaq {
@@ -71,11 +74,6 @@ void require_own_parameters(const GraphModule& model, const torch::optim::Optimi
               "network that the compressor was given");
 }
 
-NetworkQuantizer make_quantizer(const GraphModule& model, const Recipe& recipe) {
-  compress_detail::QuantizationPlan plan = compress_detail::plan_quantization(model, recipe);
-  return {model, std::move(plan.placement), std::move(plan.options)};
-}
-
 }  // namespace
 
 Stage Compressor::State::stage() const {
@@ -94,6 +92,8 @@ bool Compressor::State::has_reached(Stage stage) const {
 
 void Compressor::State::follow_position() {
   if (pruner) pruner->update(*model, *optimizer, position());
+  if (removal_is_due())
+    remove_channels(pruned_channels(model->graph(), find_prunable_channels(model->graph()), pruner->masks()));
   if (is_quantizing()) quantizer->enable(*model);
   if (recipe.epochs.freeze_batch_norm > 0 && has_reached(Stage::freeze_batch_norm)) model->freeze_batch_norms();
   if (quantizer && recipe.epochs.freeze_observers > 0 && has_reached(Stage::freeze_observers))
@@ -102,6 +102,20 @@ void Compressor::State::follow_position() {
     fold_rounded_zeros();
     rounded_zeros_folded = true;
   }
+}
+
+bool Compressor::State::removal_is_due() const {
+  return pruner && removes_channels(*recipe.prune) && pruner->is_settled(position()) && !removed_channels;
+}
+
+void Compressor::State::remove_channels(std::vector<bool> removed) {
+  const SmallerGraph smaller = podaq::remove_channels(model->graph(), find_channel_groups(model->graph()), removed);
+  podaq::remove_channels(*model, *optimizer, smaller);
+  pruner->remove_channels(smaller);
+  groups = pruner->groups();
+  if (quantizer) quantizer->remove_channels(smaller);
+  if (average) average->remove_channels(smaller);
+  removed_channels = std::move(removed);
 }
 
 void Compressor::State::update_average() {
@@ -132,7 +146,7 @@ Compressor::Compressor(std::shared_ptr<GraphModule> model, Recipe recipe) : stat
                                    "must be resolved first: give the Compressor resolve_auto(recipe, *model, "
                                    "validation).recipe (podaq/compress/resolve_auto.h)");
   if (recipe.prune) state_->groups = compress_detail::plan_pruning(*model, recipe);
-  if (recipe.quantize) state_->quantizer = make_quantizer(*model, recipe);
+  if (recipe.quantize) state_->quantizer = compress_detail::make_quantizer(*model, recipe);
   if (recipe.average) state_->average.emplace(recipe.average->decay);
   state_->model = std::move(model);
   state_->recipe = std::move(recipe);
@@ -149,6 +163,13 @@ void Compressor::attach(torch::optim::Optimizer& optimizer, const AttachOptions&
     throw Error(ErrorCode::invalid_argument,
                 "attach: the recipe has no stage to train; call calibrate and convert, or give it epochs");
   require_own_parameters(*state_->model, optimizer);
+  if (state_->recipe.prune && removes_channels(*state_->recipe.prune))
+    if (const std::string problem = problem_with_cutting(optimizer); !problem.empty())
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("attach: {}; the recipe removes channels, use one of these or set prune.remove_channels = "
+                      "false",
+                      problem));
   const std::int64_t steps_per_epoch = (options.steps_per_epoch + options.accumulation - 1) / options.accumulation;
   if (state_->position() > 0 && steps_per_epoch != state_->steps_per_epoch)
     throw Error(ErrorCode::invalid_argument,

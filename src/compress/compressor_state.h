@@ -35,7 +35,8 @@ struct Compressor::State {
   std::int64_t steps_in_epoch = 0;
   std::vector<std::string> idle_quantizers;  // found at the last step
   bool rounded_zeros_folded = false;
-  std::string teacher;  // hash; empty: none
+  std::optional<std::vector<bool>> removed_channels;  // by group of the whole network; once they are removed
+  std::string teacher;                                // hash; empty: none
   std::optional<WeightAverage> average;
   bool average_is_swapped_in = false;
 
@@ -49,6 +50,12 @@ struct Compressor::State {
 
   /// Brings network, masks and quantizers to what the position asks for.
   void follow_position();
+
+  /// Whether pruned channels must leave now.
+  [[nodiscard]] bool removal_is_due() const;
+  /// Takes channels out of everything that holds them.
+  /// @param removed  by group of the whole network (see ChannelGroups).
+  void remove_channels(std::vector<bool> removed);
 
   /// Lets the step's numbers into the average, once masks are fixed.
   void update_average();

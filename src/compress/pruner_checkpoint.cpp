@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "compress/checkpoint_tensors.h"
+#include "podaq/prune/channel_sets.h"
 
 namespace podaq::compress_detail {
 namespace {
@@ -14,10 +15,13 @@ namespace {
 // What a pruner keeps of the weights that the recipe prunes, one tensor of the weight's shape each.
 std::map<std::string, torch::Tensor> pruning_tensors(const std::filesystem::path& path, const GraphModule& model,
                                                      std::span<const PruneGroup> groups, const NamedTensors& saved,
-                                                     bool are_masks) {
+                                                     bool are_masks, bool of_channels) {
   std::map<std::string, torch::Tensor> weights;
   for (const PruneGroup& group : groups)
     for (const WeightedLayer& layer : group.layers) weights.emplace(layer.weight, model.tensor(layer.weight));
+  if (are_masks && of_channels)
+    for (const ChannelAxis& axis : find_prunable_channels(model.graph()).silenced)
+      weights.emplace(axis.tensor, model.tensor(axis.tensor));
   const std::string_view what = are_masks ? "mask" : "scores";
   std::map<std::string, torch::Tensor> tensors;
   for (const auto& [name, tensor] : saved) {
@@ -42,10 +46,13 @@ void write_pruner_state(torch::serialize::OutputArchive& archive, const PrunerSt
 }
 
 PrunerState read_pruner_state(const std::filesystem::path& path, const GraphModule& model,
-                              std::span<const PruneGroup> groups, torch::serialize::InputArchive& archive) {
+                              std::span<const PruneGroup> groups, bool prunes_channels,
+                              torch::serialize::InputArchive& archive) {
   PrunerState state;
-  state.masks = pruning_tensors(path, model, groups, read_tensors(archive, "masks"), /*are_masks=*/true);
-  state.gathered = pruning_tensors(path, model, groups, read_tensors(archive, "gathered_scores"), /*are_masks=*/false);
+  state.masks =
+      pruning_tensors(path, model, groups, read_tensors(archive, "masks"), /*are_masks=*/true, prunes_channels);
+  state.gathered = pruning_tensors(path, model, groups, read_tensors(archive, "gathered_scores"), /*are_masks=*/false,
+                                   prunes_channels);
   const NamedTensors snapshot = read_tensors(archive, "snapshot");
   if (!snapshot.empty()) {
     std::map<std::string, torch::Tensor> own;

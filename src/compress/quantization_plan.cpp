@@ -169,4 +169,9 @@ QuantizationPlan plan_quantization(const GraphModule& model, const Recipe& recip
   return plan;
 }
 
+NetworkQuantizer make_quantizer(const GraphModule& model, const Recipe& recipe) {
+  QuantizationPlan plan = plan_quantization(model, recipe);
+  return {model, std::move(plan.placement), std::move(plan.options)};
+}
+
 }  // namespace podaq::compress_detail

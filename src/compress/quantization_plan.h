@@ -16,4 +16,7 @@ struct QuantizationPlan {
 /// value that cannot stay float or be quantized, naming it.
 [[nodiscard]] QuantizationPlan plan_quantization(const GraphModule& model, const Recipe& recipe);
 
+/// The quantizer that the recipe asks for. Throws as plan_quantization does.
+[[nodiscard]] NetworkQuantizer make_quantizer(const GraphModule& model, const Recipe& recipe);
+
 }  // namespace podaq::compress_detail

@@ -100,9 +100,24 @@ void check_criterion(const Checker& checker, const Recipe& recipe) {
                   "goes not with the criterion threshold; use constant, one_shot, linear or cubic, which ramp alpha");
 }
 
-void check_pattern(const Checker& checker, const PruneRecipe& prune) {
+void check_channels(const Checker& checker, const Recipe& recipe) {
+  const PruneRecipe& prune = *recipe.prune;
+  if (!std::holds_alternative<ChannelPattern>(prune.pattern)) {
+    checker.require(!prune.remove_channels, "prune.remove_channels", "is for the pattern channels alone; leave it out");
+    return;
+  }
+  checker.require(!prune.regrowth, "prune.regrowth",
+                  "goes not with the pattern channels, whose pruned channels get no gradient; leave it out");
+  checker.require(!removes_channels(prune) || recipe.epochs.prune > 0, "epochs.prune",
+                  "is 0, but channels are removed when the prune stage ends; give it a length, or set "
+                  "prune.remove_channels = false");
+}
+
+void check_pattern(const Checker& checker, const Recipe& recipe) {
+  const PruneRecipe& prune = *recipe.prune;
   const std::string problem = problem_with(prune.pattern);
   checker.require(problem.empty(), "prune.pattern", problem);
+  check_channels(checker, recipe);
   if (!std::holds_alternative<NOfMPattern>(prune.pattern)) return;
   checker.require(
       prune.distribution == Distribution::uniform, "prune.distribution",
@@ -151,7 +166,7 @@ void check_folding(const Checker& checker, const Recipe& recipe) {
 
 void check_prune(const Checker& checker, const Recipe& recipe) {
   const PruneRecipe& prune = *recipe.prune;
-  check_pattern(checker, prune);
+  check_pattern(checker, recipe);
   check_sparsity(checker, prune.sparsity, prune.pattern, "prune.sparsity");
   checker.require_range(prune.initial_sparsity, 0, compress_detail::target_sparsity(prune), "prune.initial_sparsity");
   check_criterion(checker, recipe);
@@ -254,6 +269,9 @@ std::string toml_of(const PruneRecipe& prune) {
   if (prune.regrowth)
     text +=
         fmt::format("regrowth = {{ every = {}, fraction = {} }}\n", prune.regrowth->every, prune.regrowth->fraction);
+  if (const auto* channels = std::get_if<ChannelPattern>(&prune.pattern))
+    text += fmt::format("align = {}\n", channels->align);
+  if (prune.remove_channels) text += fmt::format("remove_channels = {}\n", *prune.remove_channels);
   if (prune.fold_rounded_zeros)
     text += fmt::format("fold_rounded_zeros = \"{}\"\n", name_of(*prune.fold_rounded_zeros));
   if (!prune.by_layer.empty()) text += "\n[prune.by_layer]\n";

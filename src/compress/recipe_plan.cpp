@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "compress/channel_plan.h"
 #include "compress/prune_words.h"
 #include "compress/refuse_recipe.h"
 #include "podaq/core/glob.h"
@@ -48,8 +49,7 @@ void require_prunable(const GraphModule& model, const Recipe& recipe, const std:
 }
 
 std::string unit_of(const Pattern& pattern) {
-  if (std::holds_alternative<BlockPattern>(pattern)) return fmt::format("{} blocks", name_of(pattern));
-  return std::holds_alternative<ChannelPattern>(pattern) ? "channels" : "weights";
+  return std::holds_alternative<BlockPattern>(pattern) ? fmt::format("{} blocks", name_of(pattern)) : "weights";
 }
 
 // How many units a layer has, and how many of them may go.
@@ -116,6 +116,23 @@ void require_scorable(const GraphModule& model, const Recipe& recipe, std::span<
   }
 }
 
+std::vector<ChosenLayer> chosen_layers(const GraphModule& model, const PruneRecipe& prune,
+                                       std::span<const WeightedLayer> layers) {
+  std::vector<ChosenLayer> chosen;
+  for (const WeightedLayer& layer : layers) {
+    const auto exception =
+        std::find_if(prune.by_layer.rbegin(), prune.by_layer.rend(),
+                     [&](const LayerSparsity& candidate) { return may_prune(model, candidate.layers, layer); });
+    if (exception != prune.by_layer.rend())
+      chosen.push_back({.layer = layer,
+                        .sparsity = exception->sparsity,
+                        .field = fmt::format("prune.by_layer.\"{}\"", exception->layers)});
+    else if (is_pooled(model, prune, layer))
+      chosen.push_back({.layer = layer, .sparsity = prune.sparsity, .field = "prune.sparsity"});
+  }
+  return chosen;
+}
+
 }  // namespace
 
 bool is_pooled(const GraphModule& model, const PruneRecipe& prune, const WeightedLayer& layer) {
@@ -142,22 +159,24 @@ std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& rec
                   fmt::format("is empty, so that no layer gets prune.sparsity {}; name layers (\"*\" for all) of: {}",
                               target_sparsity(prune), names_of(layers)));
 
+  const std::vector<ChosenLayer> chosen = chosen_layers(model, prune, layers);
+  if (std::holds_alternative<ChannelPattern>(prune.pattern)) {
+    std::vector<PruneGroup> groups = plan_channels(model, recipe, chosen);
+    require_scorable(model, recipe, groups);
+    return groups;
+  }
   PruneGroup pool{.layers = {}, .sparsity = prune.sparsity};
   std::vector<PruneGroup> groups;
-  for (const WeightedLayer& layer : layers) {
-    const auto exception =
-        std::find_if(prune.by_layer.rbegin(), prune.by_layer.rend(),
-                     [&](const LayerSparsity& candidate) { return may_prune(model, candidate.layers, layer); });
-    if (exception != prune.by_layer.rend()) {
-      require_reachable(model, recipe, fmt::format("prune.by_layer.\"{}\"", exception->layers), std::span(&layer, 1),
-                        exception->sparsity);
-      const bool is_fixed = std::holds_alternative<NOfMPattern>(prune.pattern) && exception->sparsity > 0;
-      groups.push_back(
-          {.layers = {layer},
-           .sparsity = is_fixed ? layer_sparsities(model, prune, std::span(&layer, 1))[0] : exception->sparsity});
-    } else if (is_pooled(model, prune, layer)) {
-      pool.layers.push_back(layer);
+  for (const ChosenLayer& choice : chosen) {
+    if (choice.field == "prune.sparsity") {
+      pool.layers.push_back(choice.layer);
+      continue;
     }
+    const std::span layer(&choice.layer, 1);
+    require_reachable(model, recipe, choice.field, layer, choice.sparsity);
+    const bool is_fixed = std::holds_alternative<NOfMPattern>(prune.pattern) && choice.sparsity > 0;
+    groups.push_back(
+        {.layers = {choice.layer}, .sparsity = is_fixed ? layer_sparsities(model, prune, layer)[0] : choice.sparsity});
   }
   require_reachable(model, recipe, "prune.sparsity", pool.layers, prune.sparsity);
 

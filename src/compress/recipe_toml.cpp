@@ -260,7 +260,8 @@ void read_criterion(const Table& table, Criterion& criterion) {
 
 PruneRecipe read_prune(const Table& table) {
   table.allow_only({"sparsity", "initial_sparsity", "criterion", "alpha", "seed", "pattern", "distribution", "schedule",
-                    "rounds", "rewind_epoch", "update_every", "regrowth", "fold_rounded_zeros", "layers", "by_layer"});
+                    "rounds", "rewind_epoch", "update_every", "regrowth", "fold_rounded_zeros", "align",
+                    "remove_channels", "layers", "by_layer"});
   PruneRecipe prune;
   table.read("sparsity", prune.sparsity);
   table.read("initial_sparsity", prune.initial_sparsity);
@@ -269,6 +270,11 @@ PruneRecipe read_prune(const Table& table) {
       "pattern", prune.pattern, parse_pattern,
       "\"unstructured\", \"n:m\" as in \"2:4\" (n < m, up to 1024), \"rows x columns\" as in \"4x1\" (up to "
       "1024), \"channels\"");
+  if (auto* channels = std::get_if<ChannelPattern>(&prune.pattern))
+    table.read("align", channels->align);
+  else
+    table.refuse("align", "is for the pattern channels alone; leave it out");
+  table.read("remove_channels", prune.remove_channels);
   table.read("distribution", prune.distribution, std::span(compress_detail::distribution_words));
   table.read("schedule", prune.schedule, std::span(compress_detail::schedule_words));
   table.read("rounds", prune.rounds);

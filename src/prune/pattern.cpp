@@ -105,6 +105,9 @@ std::string problem_with(const Pattern& pattern) {
     if (!is_in(block->columns, 1, largest_extent))
       return concat("has columns = ", block->columns, ", must lie in [1, ", largest_extent, "]");
   }
+  if (const auto* channels = std::get_if<ChannelPattern>(&pattern))
+    if (!is_in(channels->align, 1, largest_extent))
+      return concat("has align = ", channels->align, ", must lie in [1, ", largest_extent, "]");
   return {};
 }
 

@@ -9,6 +9,7 @@
 
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
+#include "podaq/prune/optimizer_state.h"
 #include "podaq/prune/selection.h"
 
 namespace podaq {
@@ -72,10 +73,18 @@ UnitCounts count_units(const GraphModule& model, const PruneGroup& group, const 
   return counts;
 }
 
+UnitCounts count_channels(const std::vector<ChannelSet>& sets) {
+  UnitCounts counts;
+  for (const ChannelSet& set : sets) counts.units += std::ssize(set.groups);
+  counts.layers = std::ssize(sets);
+  counts.prunable = counts.units - counts.layers;
+  return counts;
+}
+
 }  // namespace
 
 Pruner::Pruner(const GraphModule& model, std::vector<PruneGroup> groups, PrunerOptions options)
-    : groups_(std::move(groups)), options_(std::move(options)), pruned_counts_(groups_.size(), 0) {
+    : groups_(std::move(groups)), options_(std::move(options)) {
   const auto require_none = [](std::string_view what, const std::string& problem) {
     require(problem.empty(), concat(what, problem));
   };
@@ -85,9 +94,12 @@ Pruner::Pruner(const GraphModule& model, std::vector<PruneGroup> groups, PrunerO
   if (options_.regrowth) {
     require_none("regrowth ", problem_with(*options_.regrowth));
     require(!std::holds_alternative<NOfMPattern>(options_.pattern), "regrowth does not go with the pattern N:M");
+    require(!std::holds_alternative<ChannelPattern>(options_.pattern),
+            "regrowth does not go with the pattern channels, whose pruned channels get no gradient");
     require(!has_threshold(options_), "regrowth does not go with a threshold, whose masks move by themselves");
   }
   for (const PruneGroup& group : groups_) check_group(model, group, options_);
+  if (std::holds_alternative<ChannelPattern>(options_.pattern)) find_sets(model.graph());
 }
 
 void Pruner::gather(const GraphModule& model, std::int64_t step) {
@@ -142,14 +154,28 @@ bool Pruner::prune_group(const GraphModule& model, std::size_t index, std::int64
     mask_below_threshold(model, group, step);
     return true;
   }
+  // What was asked for last is a matter of the schedule, so that resumed runs move the same masks.
+  const std::int64_t before = zeros_asked(model, group, index, state_.updated_step);
+  const std::int64_t zeros = zeros_asked(model, group, index, step);
+  if (zeros == before) return false;
+  if (channels_)
+    prune_channels(model, index, zeros);
+  else
+    prune_units(model, group, zeros);
+  return true;
+}
+
+std::int64_t Pruner::zeros_asked(const GraphModule& model, const PruneGroup& group, std::size_t index,
+                                 std::int64_t step) const {
   SparsitySchedule schedule = options_.schedule;
+  if (step < schedule.begin) return 0;
   schedule.final_sparsity = group.sparsity;
   schedule.initial_sparsity = std::min(schedule.initial_sparsity, group.sparsity);
-  const UnitCounts counts = count_units(model, group, options_.pattern);
-  const std::int64_t zeros =
-      std::min(zeros_at(sparsity_at(schedule, step), counts.units, counts.layers), counts.prunable);
-  if (zeros == pruned_counts_[index]) return false;
+  const UnitCounts counts = channels_ ? count_channels(sets_[index]) : count_units(model, group, options_.pattern);
+  return std::min(zeros_at(sparsity_at(schedule, step), counts.units, counts.layers), counts.prunable);
+}
 
+void Pruner::prune_units(const GraphModule& model, const PruneGroup& group, std::int64_t zeros) {
   std::vector<torch::Tensor> rows;
   for (const WeightedLayer& layer : group.layers) {
     torch::Tensor row = scores_of(model, layer);
@@ -166,8 +192,6 @@ bool Pruner::prune_group(const GraphModule& model, std::size_t index, std::int64
     state_.masks[layer.weight] =
         mask_of_units(options_.pattern, chosen[i], weight.sizes(), layer.groups).to(weight.device());
   }
-  pruned_counts_[index] = zeros;
-  return true;
 }
 
 void Pruner::mask_below_threshold(const GraphModule& model, const PruneGroup& group, std::int64_t step) {
@@ -213,7 +237,7 @@ torch::Tensor Pruner::pruned_units(const WeightedLayer& layer) const {
   return mask == state_.masks.end() ? torch::Tensor() : units_of_mask(options_.pattern, mask->second, layer.groups);
 }
 
-torch::Tensor Pruner::scores_of(const GraphModule& model, const WeightedLayer& layer) const {
+torch::Tensor Pruner::raw_scores_of(const GraphModule& model, const WeightedLayer& layer) const {
   ScoreSources sources{.gathered = {}, .pruned_units = pruned_units(layer)};
   if (gathers(options_.criterion)) {
     const auto gathered = state_.gathered.find(layer.weight);
@@ -223,8 +247,11 @@ torch::Tensor Pruner::scores_of(const GraphModule& model, const WeightedLayer& l
                     "compressor's"));
     sources.gathered = gathered->second;
   }
-  const torch::Tensor scores = score_units(options_.criterion, options_.pattern, model, layer, sources);
-  return with_pruned_first(scores, sources.pruned_units);
+  return score_units(options_.criterion, options_.pattern, model, layer, sources);
+}
+
+torch::Tensor Pruner::scores_of(const GraphModule& model, const WeightedLayer& layer) const {
+  return with_pruned_first(raw_scores_of(model, layer), pruned_units(layer));
 }
 
 void Pruner::add_masks(const GraphModule& model, const Masks& more) {
@@ -241,16 +268,6 @@ void Pruner::add_masks(const GraphModule& model, const Masks& more) {
     mask = both;
   }
   apply_masks(model, state_.masks);
-}
-
-void Pruner::set_state(PrunerState state) {
-  state_ = std::move(state);
-  for (std::size_t group = 0; group < groups_.size(); ++group) {
-    pruned_counts_[group] = 0;
-    for (const WeightedLayer& layer : groups_[group].layers)
-      if (const torch::Tensor pruned = pruned_units(layer); pruned.defined())
-        pruned_counts_[group] += count_pruned(pruned);
-  }
 }
 
 }  // namespace podaq

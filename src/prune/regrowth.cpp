@@ -11,18 +11,6 @@
 #include "podaq/prune/selection.h"
 
 namespace podaq {
-namespace {
-
-torch::Tensor momentum_of(const torch::optim::OptimizerParamState& state) {
-  if (const auto* sgd = dynamic_cast<const torch::optim::SGDParamState*>(&state)) return sgd->momentum_buffer();
-  if (const auto* adam = dynamic_cast<const torch::optim::AdamParamState*>(&state)) return adam->exp_avg();
-  if (const auto* adamw = dynamic_cast<const torch::optim::AdamWParamState*>(&state)) return adamw->exp_avg();
-  if (const auto* rmsprop = dynamic_cast<const torch::optim::RMSpropParamState*>(&state))
-    return rmsprop->momentum_buffer();
-  return {};
-}
-
-}  // namespace
 
 std::string problem_with(const Regrowth& regrowth) {
   constexpr std::int64_t most_steps = 100'000'000;
@@ -51,14 +39,6 @@ torch::Tensor regrown_units(const torch::Tensor& pruned, const torch::Tensor& sc
   const torch::Tensor steepness = gradient.detach().nan_to_num(0.0).neg();
   const torch::Tensor grown = lowest(steepness.masked_fill(pruned.logical_not(), never), moves);
   return pruned.logical_or(dropped).logical_and(grown.logical_not());
-}
-
-void clear_momentum(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter, const torch::Tensor& places) {
-  const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
-  if (state == optimizer.state().end()) return;
-  torch::Tensor momentum = momentum_of(*state->second);
-  const torch::NoGradGuard no_grad;
-  if (momentum.defined()) momentum.masked_fill_(places.to(momentum.device()), 0.0);
 }
 
 }  // namespace podaq

@@ -10,6 +10,7 @@
 #include "podaq/core/text.h"
 #include "podaq/quantize/fake_quantize.h"
 #include "podaq/quantize/layer_quantizer.h"
+#include "podaq/training/tensor_cut.h"
 
 namespace podaq {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 // A step with parameters on codes: conv, linear, or a batch norm that follows neither (a depthwise convolution).
 struct QuantizedLayer {
   std::string name;
+  std::string weight_name;
   std::size_t step = 0;
   ValueId output = 0;
   std::size_t input_quantizer = 0;
@@ -50,6 +52,16 @@ void require_bits(std::string_view field, int bits, int lowest, int highest) {
 
 [[noreturn]] void refuse_state(std::string_view problem, const std::string& name) {
   throw Error(ErrorCode::invalid_argument, concat("quantization: ", problem, " '", name, "'"));
+}
+
+void remove_channels_of(QuantizedLayer& layer, const TensorCut& outputs) {
+  layer.scales = std::ssize(outputs.kept);
+  if (!layer.learned.steps.defined()) return;
+  const std::span cuts(&outputs, 1);
+  const torch::Tensor gradient = layer.learned.steps.grad();
+  layer.learned = {.steps = cut_tensor(layer.learned.steps, cuts).set_requires_grad(true),
+                   .momentum = cut_tensor(layer.learned.momentum, cuts)};
+  if (gradient.defined()) layer.learned.steps.mutable_grad() = cut_tensor(gradient, cuts);
 }
 
 LearnedSteps copy_of(const LearnedSteps& learned) {
@@ -173,6 +185,7 @@ NetworkQuantizer::NetworkQuantizer(const GraphModule& model, Placement placement
     const WeightQuantization& weight = options.weights.at(i);
     require_bits(concat("weight bits of '", node.name, "'"), weight.bits, 2, 8);
     state_->layers.push_back({.name = node.name,
+                              .weight_name = node.tensors.at(0),
                               .step = i,
                               .output = step.output,
                               .input_quantizer = placement.quantizer_of.at(node.inputs.at(0)).value(),
@@ -338,6 +351,15 @@ void NetworkQuantizer::set_state(const QuantizerState& state) {
     ActivationQuantizer& quantizer = state_->quantizers[q];
     if (quantizer.may_learn) quantizer.learned = copy_of(state.activation_steps.at(state_->first_value_of(q)));
     state_->update_qparams(q);
+  }
+}
+
+void NetworkQuantizer::remove_channels(const SmallerGraph& smaller) {
+  for (QuantizedLayer& layer : state_->layers) {
+    const auto cuts = smaller.cuts.find(layer.weight_name);
+    if (cuts == smaller.cuts.end() || layer.scales == 1) continue;  // one scale for all of them stays
+    for (const TensorCut& cut : cuts->second)
+      if (cut.dimension == 0) remove_channels_of(layer, cut);
   }
 }
 

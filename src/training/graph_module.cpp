@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ranges>
 #include <set>
@@ -11,6 +12,7 @@
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
 #include "podaq/graph/verify.h"
+#include "podaq/training/tensor_cut.h"
 
 namespace podaq {
 
@@ -116,6 +118,34 @@ Graph GraphModule::snapshot() const {
   for (auto& [name, tensor] : copy.tensors)
     if (const auto found = tensors_.find(name); found != tensors_.end()) tensor = data_of(found->second, tensor.dtype);
   return copy;
+}
+
+void GraphModule::remove_channels(const SmallerGraph& smaller) {
+  const auto is_alike = [](const Node& a, const Node& b) {
+    return a.name == b.name && a.inputs == b.inputs && a.output == b.output && a.tensors == b.tensors;
+  };
+  if (!std::ranges::equal(smaller.graph.nodes, graph_.nodes, is_alike))
+    throw Error(ErrorCode::graph, "remove channels: the smaller graph was made of another network");
+  const auto without_channels = [&](const auto& named) {
+    std::map<std::string, torch::Tensor> tensors;
+    for (const auto& item : named) {
+      torch::Tensor& tensor = tensors.emplace(item.key(), item.value()).first->second;
+      const auto cuts = smaller.cuts.find(item.key());
+      if (cuts == smaller.cuts.end()) continue;
+      const torch::Tensor gradient = tensor.grad();
+      tensor = cut_tensor(tensor, cuts->second).set_requires_grad(tensor.requires_grad());
+      if (gradient.defined()) tensor.mutable_grad() = cut_tensor(gradient, cuts->second);
+    }
+    return tensors;
+  };
+  GraphModule shrunk(smaller.graph, without_channels(named_parameters()), without_channels(named_buffers()));
+  const bool was_training = is_training();
+  torch::nn::Module::operator=(shrunk);  // takes up the tensors that it registered
+  train(was_training);
+  graph_ = std::move(shrunk.graph_);
+  steps_ = std::move(shrunk.steps_);
+  tensors_ = std::move(shrunk.tensors_);
+  plans_ = std::move(shrunk.plans_);
 }
 
 void GraphModule::set_parameter_hook(ValueId step_output, ParameterHook hook) {

@@ -60,6 +60,8 @@ class NetworkBuilder {
 
   ValueId relu(ValueId x, const std::string& name) { return node(Clamp{.minimum = 0.0F}, name, {x}, {}); }
 
+  [[nodiscard]] const Shape& shape_of(ValueId x) const { return graph_.values[x].shape; }
+
   /// Any op without tensors.
   ValueId apply(Op op, const std::string& name, std::vector<ValueId> inputs) {
     return node(std::move(op), name, std::move(inputs), {});

@@ -35,6 +35,13 @@ std::vector<StatefulPruning> stateful_prunings() {
       {"TwoOfFour", {.pattern = NOfMPattern{2, 4}, .schedule = ScheduleKind::exponential}},
       {"Regrowing", {.sparsity = 0.75, .initial_sparsity = 0.5, .regrowth = Regrowth{.every = 2, .fraction = 0.4}}},
       {"Rewinding", {.sparsity = 0.75, .schedule = ScheduleKind::iterative, .rounds = 3, .rewind_epoch = 0.6}},
+      {"Channels", {.sparsity = 0.5, .pattern = ChannelPattern{}, .fold_rounded_zeros = Stage::quantize}},
+      {"AlignedChannels",
+       {.sparsity = 0.6,
+        .criterion = Taylor{},
+        .pattern = ChannelPattern{.align = 2},
+        .distribution = Distribution::global}},
+      {"StayingChannels", {.sparsity = 0.5, .pattern = ChannelPattern{}, .remove_channels = false}},
       {"Folding", {.sparsity = 0.5, .fold_rounded_zeros = Stage::quantize}},
   };
 }

@@ -42,6 +42,7 @@ TEST(PruneRecipe, OfEveryCriterionAndPatternComesBackFromItsOwnToml) {
       {.pattern = NOfMPattern{2, 4}, .schedule = ScheduleKind::linear},
       {.sparsity = 0.5, .schedule = ScheduleKind::iterative, .rounds = 4, .rewind_epoch = 0.25},
       {.sparsity = 0.5, .criterion = GeometricMedian{}, .pattern = ChannelPattern{}, .distribution = Distribution::erk},
+      {.sparsity = 0.5, .pattern = ChannelPattern{.align = 4}, .remove_channels = false},
       {.sparsity = 0.5, .pattern = BlockPattern{2, 3}, .regrowth = Regrowth{.every = 7, .fraction = 0.125}}};
   for (const char* name : {"magnitude_l2", "taylor", "movement", "lamp", "random"})
     recipes.push_back({.sparsity = 0.5, .criterion = *parse_criterion(name), .schedule = ScheduleKind::exponential});
@@ -52,6 +53,7 @@ TEST(PruneRecipe, OfEveryCriterionAndPatternComesBackFromItsOwnToml) {
     EXPECT_EQ(again.prune->criterion.index(), prune.criterion.index());
     EXPECT_EQ(again.prune->pattern, prune.pattern);
     EXPECT_EQ(again.prune->rewind_epoch, prune.rewind_epoch);
+    EXPECT_EQ(again.prune->remove_channels, prune.remove_channels);
   }
 }
 
@@ -92,11 +94,7 @@ TEST(PruneRecipe, RefusesNumbersOutOfRange) {
 TEST(PruneRecipe, RefusesCriteriaThatDoNotFitNamingBothFields) {
   expect_all_names(table_refusal("sparsity = 0.5\ncriterion = \"geometric_median\""),
                    {"r.toml:3", "prune.criterion", "geometric_median", "pattern", "unstructured"});
-  expect_all_names(table_refusal("sparsity = 0.5\ncriterion = \"batch_norm_scale\"\npattern = \"channels\""),
-                   {"r.toml:3", "prune.criterion", "'classifier'"});
-  EXPECT_EQ(
-      table_refusal("sparsity = 0.5\ncriterion = \"batch_norm_scale\"\npattern = \"channels\"\nlayers = [\"conv*\"]"),
-      "");
+  EXPECT_EQ(table_refusal("sparsity = 0.5\ncriterion = \"batch_norm_scale\"\npattern = \"channels\""), "");
   expect_all_names(table_refusal("sparsity = 0.5\ncriterion = \"threshold\""),
                    {"r.toml:2", "prune.sparsity", "threshold"});
   expect_all_names(table_refusal("criterion = \"threshold\"\ndistribution = \"erk\""),
@@ -108,6 +106,39 @@ TEST(PruneRecipe, RefusesCriteriaThatDoNotFitNamingBothFields) {
   expect_all_names(table_refusal("sparsity = 0.5\ninitial_sparsity = 0.1\ncriterion = \"movement\""),
                    {"r.toml:3", "prune.initial_sparsity", "movement"});
   expect_all_names(table_refusal("sparsity = 0.5\ncriterion = \"taylor\"", "recover = 1"), {"epochs.prune", "taylor"});
+}
+
+TEST(PruneRecipe, RefusesWhatDoesNotGoWithChannels) {
+  expect_all_names(table_refusal("sparsity = 0.5\nalign = 4"), {"r.toml:3", "prune.align", "channels"});
+  expect_all_names(table_refusal("sparsity = 0.5\nremove_channels = true"),
+                   {"r.toml:3", "prune.remove_channels", "channels"});
+  expect_all_names(table_refusal("sparsity = 0.5\npattern = \"channels\"\nalign = 0"),
+                   {"r.toml:3", "prune.pattern", "align = 0", "[1, 1024]"});
+  expect_all_names(table_refusal("sparsity = 0.5\npattern = \"channels\"\nregrowth = {}"),
+                   {"r.toml:4", "prune.regrowth", "channels"});
+  const std::string channels = "sparsity = 0.5\npattern = \"channels\"";
+  expect_all_names(table_refusal(channels, "recover = 1"), {"epochs.prune", "removed", "remove_channels = false"});
+  EXPECT_EQ(table_refusal(channels + "\nremove_channels = false", "recover = 1"), "");
+  EXPECT_EQ(table_refusal(channels), "");
+}
+
+TEST(PruneRecipe, OfChannelsRefusesLayersWhoseChannelsMustStayAndUnequalSharesOfTiedOnes) {
+  expect_all_names(table_refusal("sparsity = 0.5\npattern = \"channels\"\nlayers = [\"classifier\"]"),
+                   {"r.toml:4", "prune.layers", "'classifier'", "must stay"});
+  test::NetworkBuilder net;
+  const ValueId x = net.conv(net.input("input", {2, 8}), "first", 8, 3);
+  const ValueId sum = net.apply(Add{}, "sum", {x, net.conv(net.relu(x, "relu"), "second", 8, 3)});
+  const auto model = net.build({net.linear(net.apply(GlobalMean{}, "mean", {sum}), "head", 3)});
+  const auto refusal_by = [&](const PruneRecipe& prune) {
+    return pruning_refusal([&] { const Compressor compressor(model, {.epochs = {.prune = 1}, .prune = prune}); });
+  };
+  expect_all_names(refusal_by({.sparsity = 0.5, .pattern = ChannelPattern{}, .layers = {"second"}}),
+                   {"prune.layers", "'second'", "'first'", "together"});
+  expect_all_names(refusal_by({.sparsity = 0.5, .pattern = ChannelPattern{}, .by_layer = {{"second", 0.25}}}),
+                   {"prune.by_layer.\"second\"", "0.25", "'first'", "'second'", "0.5"});
+  expect_all_names(refusal_by({.sparsity = 1, .pattern = ChannelPattern{}}), {"0.875", "7 of 8 channels"});
+  EXPECT_EQ(refusal_by({.sparsity = 0.5, .pattern = ChannelPattern{}}), "");
+  EXPECT_EQ(refusal_by({.sparsity = 0.5, .pattern = ChannelPattern{}, .by_layer = {{"*", 0.25}}}), "");
 }
 
 // C02: pytorch #27605.

@@ -66,10 +66,8 @@ TEST_P(RegrowingMasks, MoveWhileTheRampLastsKeepExactCountsAndStartAtZeroWithout
                                          torch::randint(4, {16}, torch::kLong))
         .backward();
     optimizer.step();
-    if (!std::holds_alternative<ChannelPattern>(GetParam())) {  // whole channels may lie behind a dead ReLU
-      EXPECT_GT(weight.grad().masked_select(pruner.masks().at(layer.weight)).abs().sum().item<double>(), 0)
-          << "masked weights have gradients";
-    }
+    EXPECT_GT(weight.grad().masked_select(pruner.masks().at(layer.weight)).abs().sum().item<double>(), 0)
+        << "masked weights have gradients";
     pruner.gather(*model, step);
     pruner.update(*model, optimizer, step);
     const torch::Tensor mask = pruner.masks().at(layer.weight);
@@ -92,29 +90,7 @@ TEST_P(RegrowingMasks, MoveWhileTheRampLastsKeepExactCountsAndStartAtZeroWithout
 }
 
 INSTANTIATE_TEST_SUITE_P(Patterns, RegrowingMasks,
-                         testing::Values(Pattern(UnstructuredPattern()), Pattern(BlockPattern()),
-                                         Pattern(ChannelPattern())));
-
-TEST(ClearMomentum, KnowsTheFourOptimizers) {
-  const auto check = [](auto optimizer, auto momentum_of) {
-    torch::Tensor parameter = optimizer.param_groups()[0].params()[0];
-    parameter.mutable_grad() = torch::ones({3});
-    optimizer.step();
-    clear_momentum(optimizer, parameter, bits({0, 1, 0}));
-    const torch::Tensor momentum = momentum_of(*optimizer.state().at(parameter.unsafeGetTensorImpl()));
-    EXPECT_TRUE(momentum.ne(0).equal(bits({1, 0, 1})));
-  };
-  const auto parameters = [] { return std::vector{torch::ones({3}, torch::requires_grad())}; };
-  using State = torch::optim::OptimizerParamState;
-  check(torch::optim::SGD(parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)),
-        [](State& state) { return static_cast<torch::optim::SGDParamState&>(state).momentum_buffer(); });
-  check(torch::optim::Adam(parameters()),
-        [](State& state) { return static_cast<torch::optim::AdamParamState&>(state).exp_avg(); });
-  check(torch::optim::AdamW(parameters()),
-        [](State& state) { return static_cast<torch::optim::AdamWParamState&>(state).exp_avg(); });
-  check(torch::optim::RMSprop(parameters(), torch::optim::RMSpropOptions(0.1).momentum(0.9)),
-        [](State& state) { return static_cast<torch::optim::RMSpropParamState&>(state).momentum_buffer(); });
-}
+                         testing::Values(Pattern(UnstructuredPattern()), Pattern(BlockPattern())));
 
 }  // namespace
 }  // namespace podaq

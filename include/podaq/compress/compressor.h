@@ -57,8 +57,12 @@ struct CompressionReport {
 /// The report as a table for people.
 [[nodiscard]] std::string to_text(const CompressionReport& report);
 
-/// Runs a recipe on a network while it trains: prunes, keeps pruned weights at exactly 0, places and freezes quantizers
-/// and batch norms, and turns the result into a graph that can be written and run.
+/// Runs a recipe on a network while it trains: prunes, keeps pruned weights at exactly 0, removes pruned channels,
+/// places and freezes quantizers and batch norms, and turns the result into a graph that can be written and run.
+///
+/// Where channels are removed (PruneRecipe::remove_channels), parameters and buffers of the network become new, smaller
+/// tensors in the step that ends the prune stage, in the optimizer's groups too; copies of them that a program keeps
+/// (`model->parameters()`) are old then.
 ///
 ///     podaq::Compressor compressor(model, podaq::Recipe::load("recipe.toml"));
 ///     compressor.attach(optimizer, {.steps_per_epoch = batches});
@@ -78,7 +82,7 @@ class Compressor {
   /// Takes up the training loop; must come before the first step. `optimizer` (and `sampler`), of which checkpoints
   /// keep the state, must outlive the compressor or the next attach. Throws Error(recipe), naming the stage, where a
   /// stage that prunes, quantizes or freezes is too short for a single step, and Error(invalid_argument), naming the
-  /// field, for options out of range.
+  /// field, for options out of range and for an optimizer that cannot follow where the recipe removes channels.
   void attach(torch::optim::Optimizer& optimizer, const AttachOptions& options);
   /// The same with a sampler, whose place checkpoints keep.
   void attach(torch::optim::Optimizer& optimizer, RandomSampler& sampler, const AttachOptions& options);
@@ -132,11 +136,12 @@ class Compressor {
   [[nodiscard]] std::string placement_text() const;
 
   /// Writes everything that a training run needs to go on as if it had not stopped: parameters, buffers, masks,
-  /// position, activation ranges, gradients, the optimizer with its groups, the sampler, and LibTorch's CPU random
-  /// state. The file appears whole or not at all.
+  /// removed channels, position, activation ranges, gradients, the optimizer with its groups, the sampler, and
+  /// LibTorch's CPU random state. The file appears whole or not at all.
   void save_checkpoint(const std::filesystem::path& path) const;
 
-  /// Takes up a checkpoint of the same network, recipe and kind of optimizer; call it after attach. Throws
+  /// Takes up a checkpoint of the same network, recipe and kind of optimizer; call it after attach. Channels that were
+  /// removed when it was written are removed here too; a compressor that has removed others takes none. Throws
   /// Error(format) for a file that is no checkpoint or a damaged one and Error(invalid_argument) for one of another
   /// network, recipe or run, each naming the file; nothing has changed then.
   void load_checkpoint(const std::filesystem::path& path);

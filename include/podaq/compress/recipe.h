@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "podaq/prune/criterion.h"
@@ -60,11 +61,19 @@ struct PruneRecipe {
   /// At the end of this stage (one that quantizes), weights that quantization rounds to zero join the masks of the
   /// layers that the recipe prunes. None: they stay free.
   std::optional<Stage> fold_rounded_zeros = {};
+  /// Under the pattern channels: whether pruned channels leave the network, and what is left of the optimizer's state
+  /// goes on, at the end of the prune stage (see remove_channels). None: they do.
+  std::optional<bool> remove_channels = {};
   /// Globs of layer or weight names ("features.*"). Layers that need no gradient are pruned only where one of these
   /// names them without a wildcard.
   std::vector<std::string> layers = {"*"};
   std::vector<LayerSparsity> by_layer = {};  ///< Exceptions, each layer by itself; the last that matches counts.
 };
+
+/// Whether the recipe takes pruned channels out of the network.
+[[nodiscard]] inline bool removes_channels(const PruneRecipe& prune) {
+  return std::holds_alternative<ChannelPattern>(prune.pattern) && prune.remove_channels.value_or(true);
+}
 
 /// Bits for what a glob chooses.
 struct BitsFor {

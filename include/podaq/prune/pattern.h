@@ -36,8 +36,15 @@ struct BlockPattern {
   friend bool operator==(const BlockPattern&, const BlockPattern&) = default;
 };
 
-/// All weights of an output channel are pruned together.
+/// All weights of an output channel are pruned together, and with them the channel's bias and batch norm, and all
+/// channels that can only go together with it (see find_prunable_channels): the channel is 0 wherever it is read, so
+/// that it can be removed. A channel's score is the sum over all layers that compute it. Channels that must stay are no
+/// units; each ChannelSet keeps one.
 struct ChannelPattern {
+  /// Of each ChannelSet a multiple of this many channels is left, or all: what exceeds it stays, so that fewer than the
+  /// asked share may go. 1 to 1024; 4 suits the runtime's kernels.
+  std::int64_t align = 1;
+
   friend bool operator==(const ChannelPattern&, const ChannelPattern&) = default;
 };
 
@@ -55,7 +62,7 @@ using Pattern = std::variant<UnstructuredPattern, NOfMPattern, BlockPattern, Cha
 /// What number of the pattern is outside its range; empty where none is.
 [[nodiscard]] std::string problem_with(const Pattern& pattern);
 
-/// How many units a weight of that shape has.
+/// How many units a weight of that shape has; under ChannelPattern as if nothing tied its channels.
 /// @param groups  the convolution's; 1 for linear layers.
 [[nodiscard]] std::int64_t count_units(const Pattern& pattern, torch::IntArrayRef shape, std::int64_t groups);
 

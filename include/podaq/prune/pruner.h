@@ -2,12 +2,15 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "podaq/prune/channel_sets.h"
 #include "podaq/prune/criterion.h"
 #include "podaq/prune/gathered_scores.h"
 #include "podaq/prune/masks.h"
@@ -46,6 +49,8 @@ struct PrunerState {
 
 /// Prunes a network along a schedule. Each group holds exactly zeros_at(sparsity, …) pruned units, no layer
 /// empty, and under NOfMPattern no more than leaves n of m; under DeviationThreshold the number follows the weights.
+/// Under ChannelPattern the units are channels that all layers of one group compute; what layers of several groups
+/// compute together stays.
 class Pruner {
  public:
   /// Throws Error(invalid_argument) naming what is out of range or does not fit together, and the layer that the
@@ -64,15 +69,21 @@ class Pruner {
   /// Whether the schedule moves no mask from `step` on.
   [[nodiscard]] bool is_settled(std::int64_t step) const { return step >= options_.schedule.end; }
 
+  /// Follows a network that has become smaller (see prune/channel_removal.h). Throws Error(invalid_argument) before the
+  /// schedule is over, whose counts are those of the whole network.
+  void remove_channels(const SmallerGraph& smaller);
+
   /// Masks more weights once the schedule is over. Each layer keeps its largest weight.
   void add_masks(const GraphModule& model, const Masks& more);
 
+  /// What it prunes.
+  [[nodiscard]] const std::vector<PruneGroup>& groups() const { return groups_; }
   /// The masks now.
   [[nodiscard]] const Masks& masks() const { return state_.masks; }
   /// What it keeps between steps.
   [[nodiscard]] const PrunerState& state() const { return state_; }
   /// Puts it back, as from a checkpoint of the same network and options.
-  void set_state(PrunerState state);
+  void set_state(PrunerState state) { state_ = std::move(state); }
 
  private:
   // Each says whether masks or weights may have changed.
@@ -81,13 +92,22 @@ class Pruner {
   [[nodiscard]] bool regrow_is_due(std::int64_t last, std::int64_t step) const;
   void mask_below_threshold(const GraphModule& model, const PruneGroup& group, std::int64_t step);
   void regrow(const GraphModule& model, torch::optim::Optimizer& optimizer, double fraction);
+  void find_sets(const Graph& graph);
+  [[nodiscard]] std::int64_t zeros_asked(const GraphModule& model, const PruneGroup& group, std::size_t index,
+                                         std::int64_t step) const;
+  void prune_units(const GraphModule& model, const PruneGroup& group, std::int64_t zeros);
+  void prune_channels(const GraphModule& model, std::size_t group, std::int64_t zeros);
+  [[nodiscard]] std::vector<double> channel_scores(const GraphModule& model, const PruneGroup& group) const;
+  void mask_channels(const GraphModule& model, std::size_t group, const std::vector<bool>& pruned);
   [[nodiscard]] torch::Tensor pruned_units(const WeightedLayer& layer) const;
+  [[nodiscard]] torch::Tensor raw_scores_of(const GraphModule& model, const WeightedLayer& layer) const;
   [[nodiscard]] torch::Tensor scores_of(const GraphModule& model, const WeightedLayer& layer) const;
 
   std::vector<PruneGroup> groups_;
   PrunerOptions options_;
   PrunerState state_;
-  std::vector<std::int64_t> pruned_counts_;  // units, by group
+  std::optional<PrunableChannels> channels_;        // under ChannelPattern
+  std::vector<std::vector<ChannelSet>> sets_ = {};  // under ChannelPattern, by group
 };
 
 }  // namespace podaq

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
 #include <cstdint>
@@ -32,10 +31,5 @@ struct Regrowth {
 /// @param gradient  [units], sums of |gradient|; NaN counts as 0.
 [[nodiscard]] torch::Tensor regrown_units(const torch::Tensor& pruned, const torch::Tensor& scores,
                                           const torch::Tensor& gradient, double fraction);
-
-/// Writes 0 over the optimizer's momentum of a parameter at the places where `places` (bool, of its shape) is true:
-/// SGD's momentum, the first moment of Adam and AdamW, RMSprop's momentum. Optimizers and parameters without state are
-/// left alone.
-void clear_momentum(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter, const torch::Tensor& places);
 
 }  // namespace podaq

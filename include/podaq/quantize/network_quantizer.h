@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "podaq/graph/channel_groups.h"
 #include "podaq/quantize/learned_step.h"
 #include "podaq/quantize/observer.h"
 #include "podaq/quantize/placement.h"
@@ -88,6 +89,10 @@ class NetworkQuantizer {
   void require_fitting(const QuantizerState& state) const;
   /// Puts back what `state` gave, as from a checkpoint. Throws as require_fitting does, changing nothing.
   void set_state(const QuantizerState& state);
+
+  /// Follows a network that becomes smaller (GraphModule::remove_channels), before its next forward pass: learned steps
+  /// of channels that go are cut out; ranges stay.
+  void remove_channels(const SmallerGraph& smaller);
 
   /// The layers and values whose quantizers took part in no forward pass since the last call, by name: someone removed
   /// their hooks. Empty where all is well.

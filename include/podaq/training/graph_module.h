@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "podaq/graph/channel_groups.h"
 #include "podaq/graph/graph.h"
 #include "podaq/graph/steps.h"
 
@@ -68,6 +69,12 @@ class GraphModule : public torch::nn::Module {
 
   /// A float graph with the present values of all parameters and buffers copied into it.
   [[nodiscard]] Graph snapshot() const;
+
+  /// Becomes the smaller network that `remove_channels` made of graph(): parameters and buffers that lost channels are
+  /// replaced by tensors of its own under the same names, with their gradients; the captured module keeps the old ones.
+  /// Values, hooks and flags stay. Throws Error(graph) where `smaller` comes of another graph; nothing has changed
+  /// then. An optimizer must follow (see prune/channel_removal.h).
+  void remove_channels(const SmallerGraph& smaller);
 
   /// The step whose output is `value` gets this hook on its parameters; an empty function removes it.
   void set_parameter_hook(ValueId step_output, ParameterHook hook);

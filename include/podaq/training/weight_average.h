@@ -6,7 +6,9 @@
 #include <map>
 #include <string>
 
+#include "podaq/graph/channel_groups.h"
 #include "podaq/training/graph_module.h"
+#include "podaq/training/tensor_cut.h"
 
 namespace podaq {
 
@@ -25,6 +27,9 @@ class WeightAverage {
   /// Exchanges the network's numbers for the average's, in place; called again, it exchanges them back. Buffers of
   /// integers stay. Does nothing before the first update.
   void swap(const GraphModule& model);
+
+  /// Follows a network that becomes smaller (GraphModule::remove_channels).
+  void remove_channels(const SmallerGraph& smaller) { cut_tensors(tensors_, smaller); }
 
   /// The averages by tensor name; empty before the first update.
   [[nodiscard]] const std::map<std::string, torch::Tensor>& tensors() const { return tensors_; }
