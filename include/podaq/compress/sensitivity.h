@@ -38,15 +38,15 @@ struct CandidateEffect {
 
 /// The curves of one layer.
 struct LayerSensitivity {
-  std::string layer;                        ///< The conv or linear layer.
-  std::int64_t weights = 0;                 ///< How many it has.
-  std::vector<CandidateEffect> candidates;  ///< By rising sparsity, then by falling bits, as the recipe lists them.
+  std::string layer = {};                        ///< The conv or linear layer.
+  std::int64_t weights = 0;                      ///< How many it has.
+  std::vector<CandidateEffect> candidates = {};  ///< Sparsities times bits, in the recipe's order.
 };
 
 /// How a network bears compression, layer by layer.
 struct SensitivityReport {
-  double baseline = 0;                   ///< What the validation function gives for the network as it is.
-  std::vector<LayerSensitivity> layers;  ///< Those that the recipe searches, in execution order.
+  double baseline = 0;                        ///< What the validation function gives for the network as it is.
+  std::vector<LayerSensitivity> layers = {};  ///< Those that the recipe searches, in execution order.
 };
 
 /// The report as a table for people.
