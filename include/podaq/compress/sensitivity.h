@@ -67,10 +67,10 @@ struct SensitivityOptions {
 /// then once for each candidate that the file does not hold yet.
 ///
 /// Throws Error(recipe) as validate does and for globs that match nothing; Error(invalid_argument) where the validation
-/// function is empty or gives no finite number for the network as it is, and for a file of another network, recipe or
-/// validation function; Error(format) for a file that holds something else; Error(io) where it cannot be written;
-/// Error(unsupported) under budget_us where the cost model does not know a layer's kernel; Error(cancelled) where the
-/// user asks to stop within a CancellationScope.
+/// function is empty, does not run the network or gives no finite number for it as it is, and for a file of another
+/// network, recipe or validation function; Error(format) for a file that holds something else; Error(io) where it
+/// cannot be written; Error(unsupported) under budget_us where the cost model does not know a layer's kernel;
+/// Error(cancelled) where the user asks to stop within a CancellationScope.
 [[nodiscard]] SensitivityReport measure_sensitivity(const GraphModule& model, const Recipe& recipe,
                                                     const ValidationFunction& validation,
                                                     const SensitivityOptions& options = {});
