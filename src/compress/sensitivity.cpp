@@ -1,4 +1,4 @@
-#include "compress/sensitivity.h"
+#include "podaq/compress/sensitivity.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <span>
 
 #include "compress/candidate_costs.h"
+#include "compress/measure_sensitivity.h"
 #include "compress/sensitivity_file.h"
 #include "podaq/core/atomic_file.h"
 #include "podaq/core/cancellation.h"
