@@ -76,7 +76,7 @@ std::vector<SearchedLayer> searched_layers(const GraphModule& model, const Recip
   const GivenRecipe given(model, recipe);
   std::vector<SearchedLayer> result;
   for (const WeightedLayer& layer : weighted_layers(model.graph())) {
-    SearchedLayer searched{.layer = layer, .steps = steps_on(model, layer.weight), .candidates = {}};
+    SearchedLayer searched{.layer = layer, .steps = steps_on(model, layer.weight)};
     searched.searches_sparsity = given.leaves_sparsity_open(layer);
     searched.searches_bits = given.leaves_bits_open(searched.steps);
     if (!searched.searches_sparsity && !searched.searches_bits) continue;

@@ -13,11 +13,11 @@ namespace podaq::compress_detail {
 
 /// A conv or linear layer for which a recipe leaves sparsity, weight bits or both open.
 struct SearchedLayer {
-  WeightedLayer layer;                     ///< Of tied layers, the first.
-  std::vector<std::size_t> steps;          ///< The steps on its weight: several where it is tied.
-  bool searches_sparsity = false;          ///< Else all candidates have the sparsity that the recipe says.
-  bool searches_bits = false;              ///< Likewise.
-  std::vector<LayerCandidate> candidates;  ///< At least one; see LayerSensitivity for their order.
+  WeightedLayer layer = {};                     ///< Of tied layers, the first.
+  std::vector<std::size_t> steps = {};          ///< The steps on its weight: several where it is tied.
+  bool searches_sparsity = false;               ///< Else all candidates have the sparsity that the recipe says.
+  bool searches_bits = false;                   ///< Likewise.
+  std::vector<LayerCandidate> candidates = {};  ///< At least one; see LayerSensitivity for their order.
 };
 
 /// The layers that a recipe searches: whatever it prunes or has on codes without an exception that fixes it. Throws

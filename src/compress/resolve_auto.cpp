@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "compress/candidate_costs.h"
+#include "compress/measure_sensitivity.h"
 #include "compress/refuse_recipe.h"
-#include "compress/sensitivity.h"
 #include "compress/trial_network.h"
 #include "podaq/compress/auto_search.h"
 #include "podaq/core/cancellation.h"

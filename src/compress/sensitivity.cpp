@@ -1,4 +1,4 @@
-#include "compress/sensitivity.h"
+#include "podaq/compress/sensitivity.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <span>
 
 #include "compress/candidate_costs.h"
+#include "compress/measure_sensitivity.h"
 #include "compress/sensitivity_file.h"
 #include "podaq/core/atomic_file.h"
 #include "podaq/core/cancellation.h"
@@ -49,8 +50,7 @@ MeasuredLosses begin_measuring(TrialNetwork& trial, const Recipe& recipe, const 
   if (!file.empty()) require_writable(file);
   std::optional<MeasuredLosses> stored = file.empty() ? std::nullopt : read_measured_losses(file);
   MeasuredLosses measured{.subject = file.empty() ? "" : subject_of(trial.model(), recipe),
-                          .baseline = trial.baseline(validation),
-                          .losses = {}};
+                          .baseline = trial.baseline(validation)};
   if (!std::isfinite(measured.baseline))
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("measure_sensitivity: the validation function gives {} for the network as it is; it must "
@@ -76,7 +76,7 @@ SensitivityReport compress_detail::measure_sensitivity(TrialNetwork& trial, cons
                                                        const ValidationFunction& validation,
                                                        const SensitivityOptions& options) {
   MeasuredLosses measured = begin_measuring(trial, recipe, validation, options.file);
-  SensitivityReport report{.baseline = measured.baseline, .layers = {}};
+  SensitivityReport report{.baseline = measured.baseline};
   for (const SearchedLayer& searched : trial.layers()) {
     LayerSensitivity& layer = report.layers.emplace_back();
     layer.layer = searched.layer.name;

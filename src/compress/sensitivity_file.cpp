@@ -45,8 +45,8 @@ std::optional<MeasuredLosses> read_measured_losses(const std::filesystem::path& 
   if (root.is_discarded()) refuse(path, "is no JSON");
   try {
     if (root.at("format").get<std::string>() != format_name) refuse(path, "is of another format or version");
-    MeasuredLosses measured{
-        .subject = root.at("subject").get<std::string>(), .baseline = root.at("baseline").get<double>(), .losses = {}};
+    MeasuredLosses measured{.subject = root.at("subject").get<std::string>(),
+                            .baseline = root.at("baseline").get<double>()};
     if (!root.at("losses").is_object()) refuse(path, "has losses that are no table");
     for (const auto& [name, loss] : root.at("losses").items()) measured.losses[name] = loss_from(loss);
     return measured;

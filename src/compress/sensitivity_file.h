@@ -14,9 +14,9 @@ namespace podaq::compress_detail {
 
 /// What was measured so far, as JSON holds it.
 struct MeasuredLosses {
-  std::string subject;                   ///< Hash of all that the losses depend on but the validation function.
-  double baseline = 0;                   ///< Of the network as it is; finite.
-  std::map<std::string, double> losses;  ///< By measurement_name; NaN where the network gave no finite number.
+  std::string subject = {};                   ///< Hash of all that the losses depend on but the validation function.
+  double baseline = 0;                        ///< Of the network as it is; finite.
+  std::map<std::string, double> losses = {};  ///< By measurement_name; NaN where the network gave no finite number.
 };
 
 /// Reads a file; none where there is none. Throws Error(format) naming the file and what is wrong with it.

@@ -1,5 +1,6 @@
 #include "compress/trial_network.h"
 
+#include <fmt/format.h>
 #include <torch/optim/sgd.h>
 
 #include <utility>
@@ -7,6 +8,7 @@
 #include "compress/converted_graph.h"
 #include "compress/quantization_plan.h"
 #include "compress/recipe_plan.h"
+#include "podaq/core/error.h"
 #include "podaq/prune/pruner.h"
 
 namespace podaq::compress_detail {
@@ -34,6 +36,12 @@ double TrialNetwork::baseline(const ValidationFunction& validation) {
   quantizer.enable(*model_);
   const double loss = call(validation);
   quantizer.observe_only(false);
+  for (const auto& [value, range] : quantizer.ranges())
+    if (!range.is_observed)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("validation function: value '{}' of the network that it was given never held a finite "
+                              "number; it must run that network, on data without NaN",
+                              value));
   observed_ = quantizer.state();
   return loss;
 }

@@ -14,9 +14,9 @@ struct SearchOption {
 
 /// One option for each layer.
 struct SearchResult {
-  std::vector<std::size_t> chosen;  ///< By layer: index of its option.
-  double cost = 0;                  ///< The chosen options' sum.
-  double loss = 0;                  ///< Likewise.
+  std::vector<std::size_t> chosen = {};  ///< By layer: index of its option.
+  double cost = 0;                       ///< The chosen options' sum.
+  double loss = 0;                       ///< Likewise.
 };
 
 /// The cheapest selection: each layer's option of least cost, of least loss among those, the first of equals. Throws

@@ -38,15 +38,15 @@ struct CandidateEffect {
 
 /// The curves of one layer.
 struct LayerSensitivity {
-  std::string layer;                        ///< The conv or linear layer.
-  std::int64_t weights = 0;                 ///< How many it has.
-  std::vector<CandidateEffect> candidates;  ///< By rising sparsity, then by falling bits, as the recipe lists them.
+  std::string layer = {};                        ///< The conv or linear layer.
+  std::int64_t weights = 0;                      ///< How many it has.
+  std::vector<CandidateEffect> candidates = {};  ///< Sparsities times bits, in the recipe's order.
 };
 
 /// How a network bears compression, layer by layer.
 struct SensitivityReport {
-  double baseline = 0;                   ///< What the validation function gives for the network as it is.
-  std::vector<LayerSensitivity> layers;  ///< Those that the recipe searches, in execution order.
+  double baseline = 0;                        ///< What the validation function gives for the network as it is.
+  std::vector<LayerSensitivity> layers = {};  ///< Those that the recipe searches, in execution order.
 };
 
 /// The report as a table for people.
@@ -67,10 +67,10 @@ struct SensitivityOptions {
 /// then once for each candidate that the file does not hold yet.
 ///
 /// Throws Error(recipe) as validate does and for globs that match nothing; Error(invalid_argument) where the validation
-/// function is empty or gives no finite number for the network as it is, and for a file of another network, recipe or
-/// validation function; Error(format) for a file that holds something else; Error(io) where it cannot be written;
-/// Error(unsupported) under budget_us where the cost model does not know a layer's kernel; Error(cancelled) where the
-/// user asks to stop within a CancellationScope.
+/// function is empty, does not run the network or gives no finite number for it as it is, and for a file of another
+/// network, recipe or validation function; Error(format) for a file that holds something else; Error(io) where it
+/// cannot be written; Error(unsupported) under budget_us where the cost model does not know a layer's kernel;
+/// Error(cancelled) where the user asks to stop within a CancellationScope.
 [[nodiscard]] SensitivityReport measure_sensitivity(const GraphModule& model, const Recipe& recipe,
                                                     const ValidationFunction& validation,
                                                     const SensitivityOptions& options = {});
