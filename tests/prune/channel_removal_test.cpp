@@ -115,6 +115,16 @@ TEST_P(RemovedChannels, LeaveTheCapturedModulesTensorsAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, RemovedChannels, testing::Range(0, 40));
 
+// A batch norm takes the bias before it away: the bias's gradient is rounding alone, which adaptive optimizers blow up
+// to full steps of either sign.
+std::set<std::string> biases_before_batch_norms(const GraphModule& model) {
+  std::set<std::string> names;
+  for (const Step& step : model.steps())
+    if (step.batch_norm && model.graph().nodes[step.node].tensors.size() > 1)
+      names.insert(model.graph().nodes[step.node].tensors[1]);
+  return names;
+}
+
 class OptimizerAfterRemoval : public testing::TestWithParam<std::string> {};
 
 // numerics.md 3, complaint 15: filter pruning must slice scales, batch norms, masks and momentum.
@@ -129,8 +139,10 @@ TEST_P(OptimizerAfterRemoval, StepsAsItWouldHaveOnTheMaskedNetwork) {
       train(*small.model, *small.optimizer, step);
       apply_masks(*small.model, small.pruner.masks());
     }
+    const std::set<std::string> rounding_alone = biases_before_batch_norms(*whole.model);
     for (const auto& [name, cuts] : smaller.cuts)
-      expect_close(small.model->tensor(name), cut_tensor(whole.model->tensor(name), cuts), name);
+      if (!rounding_alone.contains(name))
+        expect_close(small.model->tensor(name), cut_tensor(whole.model->tensor(name), cuts), name);
   }
 }
 
@@ -188,7 +200,7 @@ TEST(RemoveChannels, CutsGradientsAveragesAndLearnedSteps) {
   EXPECT_NO_THROW(quantizer.require_fitting(quantizer.state()));
   train(*run.model, *run.optimizer, 5);
   quantizer.learn_steps(*run.model);
-  EXPECT_TRUE(quantizer.take_idle().empty());
+  EXPECT_EQ(quantizer.take_idle(), std::vector<std::string>());
 }
 
 }  // namespace
