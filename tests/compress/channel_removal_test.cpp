@@ -19,6 +19,7 @@ Recipe removing_recipe(bool quantizes) {
                 .prune = PruneRecipe{.sparsity = 0.5, .pattern = ChannelPattern{}}};
   if (!quantizes) return recipe;
   recipe.epochs.quantize = 1;
+  recipe.epochs.freeze_batch_norm = 1;
   recipe.epochs.freeze_observers = 1;
   recipe.quantize = QuantizeRecipe{.weight_scale = WeightScale::learned, .activation_scale = ActivationScale::learned};
   return recipe;
