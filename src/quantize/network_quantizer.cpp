@@ -20,6 +20,7 @@ struct QuantizedLayer {
   std::string name;
   std::string weight_name;
   std::size_t step = 0;
+  bool is_norm = false;  // a batch norm of its own: is not quantized while it takes statistics of the batch
   ValueId output = 0;
   std::size_t input_quantizer = 0;
   WeightQuantization weight = {};
@@ -187,6 +188,7 @@ NetworkQuantizer::NetworkQuantizer(const GraphModule& model, Placement placement
     state_->layers.push_back({.name = node.name,
                               .weight_name = node.tensors.at(0),
                               .step = i,
+                              .is_norm = is_norm,
                               .output = step.output,
                               .input_quantizer = placement.quantizer_of.at(node.inputs.at(0)).value(),
                               .weight = is_norm ? WeightQuantization{.bits = weight.bits} : weight,
@@ -368,6 +370,7 @@ std::vector<std::string> NetworkQuantizer::take_idle() {
   for (std::size_t i = 0; i < state_->has_run.size(); ++i) {
     if (state_->has_run[i].exchange(false, std::memory_order_relaxed)) continue;
     const bool is_layer = i < state_->layers.size();
+    if (is_layer && state_->layers[i].is_norm) continue;
     idle.push_back(is_layer ? state_->layers[i].name : state_->values[i - state_->layers.size()].name);
   }
   return idle;

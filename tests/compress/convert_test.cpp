@@ -125,6 +125,25 @@ TEST(Convert, AgreesOnABatchNormThatFollowsNoLayer) {
   expect_agreement(model, quantized(model));
 }
 
+// While it takes statistics of the batch it has no quantizer; that is no reason to refuse the network.
+TEST(Convert, TakesABatchNormThatFollowsNoLayerAndNeverFroze) {
+  NetworkBuilder net;
+  const ValueId x = net.input("input", {3, 8});
+  const ValueId y = net.relu(net.batch_norm(net.apply(pool(), "pool", {x}), "norm"), "relu");
+  const auto model = net.build({net.linear(net.apply(GlobalMean{}, "mean", {net.conv(y, "conv", 4, 3)}), "last", 3)});
+  torch::optim::SGD optimizer(model->parameters(), 1e-4);
+  Compressor compressor(model, {.epochs = {.quantize = 1}, .quantize = QuantizeRecipe{}});
+  compressor.attach(optimizer, {.steps_per_epoch = 3});
+  model->train();
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    model->forward(torch::randn({16, 3, 8})).square().mean().backward();
+    optimizer.step();
+    compressor.step();
+  }
+  EXPECT_NO_THROW((void)compressor.convert());
+}
+
 TEST(Convert, AgreesOnSeveralInputsAndOutputsOneOfThemReadOnTheWay) {
   NetworkBuilder net;
   const ValueId a = net.input("left", {2, 8});

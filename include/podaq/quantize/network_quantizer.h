@@ -95,7 +95,7 @@ class NetworkQuantizer {
   void remove_channels(const SmallerGraph& smaller);
 
   /// The layers and values whose quantizers took part in no forward pass since the last call, by name: someone removed
-  /// their hooks. Empty where all is well.
+  /// their hooks. Empty where all is well. Batch norms of their own are not told: in training they may have none.
   [[nodiscard]] std::vector<std::string> take_idle();
 
  private:
