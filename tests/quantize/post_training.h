@@ -38,7 +38,8 @@ inline void unsettle_batch_norms(GraphModule& model) {
 inline NetworkQuantizer quantizer_of(GraphModule& model, const WeightQuantization& weight,
                                      const ObserverOptions& observer = MinMaxObserver{}) {
   Placement placement = place_quantizers(model.graph(), model.steps(), [](const Node&) { return true; });
-  return {model, std::move(placement),
+  return {model,
+          std::move(placement),
           {.weights = std::vector<WeightQuantization>(model.steps().size(), weight), .observer = observer}};
 }
 
