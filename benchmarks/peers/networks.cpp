@@ -232,7 +232,7 @@ Graph build_network(std::string_view name, std::mt19937_64& random) {
 void prune_weights(Graph& graph, Pattern pattern, double sparsity, std::mt19937_64& random) {
   if (pattern == Pattern::dense) return;
   for (const Node& node : graph.nodes)
-    if (std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op))
+    if (has_weights(node.op))
       prune_layer(graph.tensors.at(node.tensors[0]), pattern == Pattern::block_4x1 ? 4 : 1, sparsity, random);
 }
 

@@ -29,16 +29,14 @@ LatencyEstimate latency_of(const Graph& graph, const AutoRecipe& search) {
 
 NodeCosts costs_of(const Graph& graph, const AutoRecipe& search) {
   NodeCosts costs;
-  const auto is_layer = [](const Node& node) {
-    return std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op);
-  };
   for (const Node& node : graph.nodes)
     for (const std::string& tensor : node.tensors)
-      if (is_layer(node) && !tensor.empty()) costs.bytes[node.name] += estimate_stored_bytes(tensor_at(graph, tensor));
+      if (has_weights(node.op) && !tensor.empty())
+        costs.bytes[node.name] += estimate_stored_bytes(tensor_at(graph, tensor));
   if (!search.budget_us) return costs;
   const LatencyEstimate estimate = latency_of(graph, search);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!is_layer(graph.nodes[i])) continue;
+    if (!has_weights(graph.nodes[i].op)) continue;
     const NodeLatency& node = estimate.nodes[i];
     if (!node.us)
       throw Error(ErrorCode::unsupported,

@@ -18,8 +18,7 @@ std::vector<std::size_t> steps_on(const GraphModule& model, const std::string& w
   std::vector<std::size_t> steps;
   for (std::size_t i = 0; i < model.steps().size(); ++i) {
     const Node& node = model.graph().nodes[model.steps()[i].node];
-    const bool is_layer = std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op);
-    if (is_layer && node.tensors.at(0) == weight) steps.push_back(i);
+    if (has_weights(node.op) && node.tensors.at(0) == weight) steps.push_back(i);
   }
   return steps;
 }

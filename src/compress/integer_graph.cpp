@@ -113,7 +113,7 @@ class IntegerGraphBuilder {
   }
 
   void append_on_codes(Node node, const StepOnCodes& step) {
-    if (std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op)) encode(node, step);
+    if (has_weights(node.op)) encode(node, step);
     for (ValueId& input : node.inputs) input = codes_[input].value();
     if (!qparams_of(node.output)) {
       append_with_number(std::move(node));

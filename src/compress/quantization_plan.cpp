@@ -28,8 +28,7 @@ std::vector<LayerStep> layer_steps(const GraphModule& model) {
   std::vector<LayerStep> layers;
   for (std::size_t i = 0; i < model.steps().size(); ++i) {
     const Node& node = model.graph().nodes[model.steps()[i].node];
-    if (std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op))
-      layers.push_back({.layer = {.name = node.name, .weight = node.tensors.at(0)}, .step = i});
+    if (has_weights(node.op)) layers.push_back({.layer = {.name = node.name, .weight = node.tensors.at(0)}, .step = i});
   }
   return layers;
 }

@@ -37,7 +37,7 @@ Masks Compressor::State::rounded_zeros() const {
   const torch::NoGradGuard no_grad;
   Masks zeros;
   for (const Node& node : model->graph().nodes) {
-    if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) continue;
+    if (!has_weights(node.op)) continue;
     const torch::Tensor weight = model->tensor(node.tensors.at(0)).detach();
     const Tensor* codes = codes_of(integers, node.name);
     torch::Tensor rounded = codes == nullptr ? torch::zeros_like(weight, torch::kBool)

@@ -30,8 +30,7 @@ double TrialNetwork::call(const ValidationFunction& validation) {
 
 double TrialNetwork::baseline(const ValidationFunction& validation) {
   if (!recipe_.quantize) return call(validation);
-  QuantizationPlan plan = plan_quantization(*model_, recipe_);
-  NetworkQuantizer quantizer(*model_, std::move(plan.placement), std::move(plan.options));
+  NetworkQuantizer quantizer = make_quantizer(*model_, recipe_);
   quantizer.observe_only(true);
   quantizer.enable(*model_);
   const double loss = call(validation);
@@ -81,8 +80,7 @@ Masks TrialNetwork::masks_of(const Recipe& trial) {
 }
 
 NetworkQuantizer TrialNetwork::quantizer_of(const Recipe& trial) const {
-  QuantizationPlan plan = plan_quantization(*model_, trial);
-  NetworkQuantizer quantizer(*model_, std::move(plan.placement), std::move(plan.options));
+  NetworkQuantizer quantizer = make_quantizer(*model_, trial);
   quantizer.set_state(observed_);
   return quantizer;
 }

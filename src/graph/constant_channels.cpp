@@ -4,9 +4,12 @@
 #include <bit>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "graph/channel_layer.h"
 #include "graph/node_access.h"
 #include "podaq/numerics/activations.h"
 #include "podaq/numerics/elementwise.h"
@@ -32,36 +35,22 @@ bool is_zero(float number) {
   return std::bit_cast<std::uint32_t>(number) == 0;
 }
 
-// The weights of a convolution or of a linear with features for channels.
+// What a channel holds at all positions whatever the input: a float number, or a code. Nothing where it varies or is
+// not known to be constant.
+using ChannelConstant = std::optional<float>;
+
+bool has_padding(const Conv& conv) {
+  const auto is_positive = [](std::int64_t pad) { return pad > 0; };
+  return std::any_of(conv.pads_begin.begin(), conv.pads_begin.end(), is_positive) ||
+         std::any_of(conv.pads_end.begin(), conv.pads_end.end(), is_positive);
+}
+
+// A conv or linear as far as its constants go.
 struct Layer {
-  std::size_t groups = 1, inputs_each = 1, outputs_each = 1, taps = 1;
+  ChannelLayer weights;
   bool has_padding = false, adds_input = false;
   std::optional<Clamp> clamp;
-
-  [[nodiscard]] std::size_t place(std::size_t output, std::size_t input_of_group) const {
-    return (output * inputs_each + input_of_group) * taps;
-  }
 };
-
-std::optional<Layer> layer_of(const Graph& graph, const Node& node) {
-  const auto* conv = std::get_if<Conv>(&node.op);
-  const auto* linear = std::get_if<Linear>(&node.op);
-  if (conv == nullptr && (linear == nullptr || graph.values[node.inputs[0]].shape.size() != 1)) return std::nullopt;
-  const Shape& weight = required_tensor(graph, node, 0).shape;
-  Layer layer;
-  if (conv != nullptr) {
-    layer = {.groups = static_cast<std::size_t>(conv->groups), .adds_input = conv->adds_input, .clamp = conv->clamp};
-    const auto is_positive = [](std::int64_t pad) { return pad > 0; };
-    layer.has_padding = std::any_of(conv->pads_begin.begin(), conv->pads_begin.end(), is_positive) ||
-                        std::any_of(conv->pads_end.begin(), conv->pads_end.end(), is_positive);
-  } else {
-    layer = {.adds_input = linear->adds_input, .clamp = linear->clamp};
-  }
-  layer.inputs_each = static_cast<std::size_t>(weight[1]);
-  layer.outputs_each = static_cast<std::size_t>(weight[0]) / layer.groups;
-  for (std::size_t i = 2; i < weight.size(); ++i) layer.taps *= static_cast<std::size_t>(weight[i]);
-  return layer;
-}
 
 // Works through a graph in execution order.
 class Folder {
@@ -73,9 +62,8 @@ class Folder {
       for (const std::string& tensor : node.tensors) ++uses_[tensor];
   }
 
-  ChannelConstants fold() {
+  void fold() {
     for (Node& node : graph_.nodes) std::visit([&](const auto& op) { take(node, op); }, node.op);
-    return std::move(constants_);
   }
 
  private:
@@ -112,8 +100,8 @@ class Folder {
   void take(const Node&, const BatchNorm&) {}
   void take(const Node&, const Softmax&) {}
   void take(const Node&, const Affine&) {}
-  void take(Node& node, const Conv&) { take_layer(node); }
-  void take(Node& node, const Linear&) { take_layer(node); }
+  void take(Node& node, const Conv& op) { take_layer(node, op, has_padding(op)); }
+  void take(Node& node, const Linear& op) { take_layer(node, op, false); }
 
   void take_as_is(const Node& node) {
     map_channels(node, [&](float constant) { return rescaled(constant, node.inputs[0], node.output, std::nullopt); });
@@ -215,28 +203,29 @@ class Folder {
     });
   }
 
-  void take_layer(Node& node) {
-    const std::optional<Layer> layer = layer_of(graph_, node);
-    if (!layer) return;
+  template <typename Op>
+  void take_layer(Node& node, const Op& op, bool is_padded) {
+    const std::optional<ChannelLayer> weights = channel_layer_of(graph_, node);
+    if (!weights) return;
+    const Layer layer{.weights = *weights, .has_padding = is_padded, .adds_input = op.adds_input, .clamp = op.clamp};
     if (qparams(node.inputs[0]))
-      take_integer_layer(node, *layer);
+      take_integer_layer(node, layer);
     else if (required_tensor(graph_, node, 0).dtype == DType::s8)
-      take_float_layer<std::int8_t>(node, *layer);
+      take_float_layer<std::int8_t>(node, layer);
     else
-      take_float_layer<float>(node, *layer);
+      take_float_layer<float>(node, layer);
   }
 
   // Calls visit(output channel, constant of the input channel, its weights) for each pair of channels whose input is
   // constant.
   template <typename Element, typename Visit>
-  void visit_constants(const Node& node, const Layer& layer, const Visit& visit) {
+  void visit_constants(const Node& node, const ChannelLayer& layer, const Visit& visit) {
     const auto weights = elements<Element>(graph_.tensors.at(node.tensors[0]));
     const auto& inputs = constants_[node.inputs[0]];
-    for (std::size_t output = 0; output < layer.groups * layer.outputs_each; ++output)
-      for (std::size_t i = 0; i < layer.inputs_each; ++i) {
-        const ChannelConstant& constant = inputs[output / layer.outputs_each * layer.inputs_each + i];
-        if (constant) visit(output, *constant, weights.subspan(layer.place(output, i), layer.taps));
-      }
+    for (std::size_t output = 0; output < layer.outputs; ++output)
+      for (std::size_t i = 0; i < layer.inputs_each; ++i)
+        if (const ChannelConstant& constant = inputs[layer.input_of(output, i)])
+          visit(output, *constant, layer.weights_of(weights, output, i));
   }
 
   [[nodiscard]] bool is_shared(const Node& node) const {
@@ -245,7 +234,7 @@ class Folder {
   }
 
   template <typename Element>
-  [[nodiscard]] std::vector<bool> rows_of_zeros(const Node& node, const Layer& layer) const {
+  [[nodiscard]] std::vector<bool> rows_of_zeros(const Node& node, const ChannelLayer& layer) const {
     const auto weights = elements<Element>(required_tensor(graph_, node, 0));
     const std::size_t row_size = layer.inputs_each * layer.taps;
     std::vector<bool> rows;
@@ -258,16 +247,16 @@ class Folder {
 
   void take_integer_layer(Node& node, const Layer& layer) {
     const std::int32_t zero_point = qparams(node.inputs[0])->zero_point;
-    std::vector<std::int32_t> folded(layer.groups * layer.outputs_each, 0);
+    std::vector<std::int32_t> folded(layer.weights.outputs, 0);
     if (!is_shared(node))
-      visit_constants<std::int8_t>(node, layer, [&](std::size_t output, float constant, auto weights) {
+      visit_constants<std::int8_t>(node, layer.weights, [&](std::size_t output, float constant, auto weights) {
         const std::int32_t difference = static_cast<std::int32_t>(constant) - zero_point;
         if (difference != 0 && layer.has_padding) return;
         for (std::int8_t& weight : weights) folded[output] += difference * std::exchange(weight, std::int8_t{0});
       });
     add_to_bias(node, folded);
     const Tensor* bias = optional_tensor(graph_, node, 1);
-    const std::vector<bool> zeros = rows_of_zeros<std::int8_t>(node, layer);
+    const std::vector<bool> zeros = rows_of_zeros<std::int8_t>(node, layer.weights);
     for (std::size_t output = 0; output < zeros.size(); ++output)
       if (zeros[output])
         constants_[node.output][output] =
@@ -307,10 +296,10 @@ class Folder {
   template <typename Weight>
   void take_float_layer(Node& node, const Layer& layer) {
     if (!is_shared(node))
-      visit_constants<Weight>(node, layer, [&](std::size_t, float constant, auto weights) {
+      visit_constants<Weight>(node, layer.weights, [&](std::size_t, float constant, auto weights) {
         if (is_zero(constant)) std::fill(weights.begin(), weights.end(), Weight{0});
       });
-    const std::vector<bool> zeros = rows_of_zeros<Weight>(node, layer);
+    const std::vector<bool> zeros = rows_of_zeros<Weight>(node, layer.weights);
     const Tensor* bias = optional_tensor(graph_, node, 1);
     const std::vector<float> biases = bias == nullptr ? std::vector<float>(zeros.size()) : numbers_of(*bias);
     for (std::size_t output = 0; output < zeros.size(); ++output)
@@ -319,14 +308,14 @@ class Folder {
   }
 
   Graph& graph_;
-  ChannelConstants constants_;
+  std::vector<std::vector<ChannelConstant>> constants_;  // [value][channel of the first dimension]
   std::map<std::string, std::size_t> uses_;
 };
 
 }  // namespace
 
-ChannelConstants fold_constant_channels(Graph& graph) {
-  return Folder(graph).fold();
+void fold_constant_channels(Graph& graph) {
+  Folder(graph).fold();
 }
 
 }  // namespace podaq::graph_detail

@@ -1,8 +1,11 @@
 #include "podaq/graph/dead_channels.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "graph/channel_layer.h"
 #include "graph/constant_channels.h"
 #include "graph/node_access.h"
 #include "podaq/graph/channel_groups.h"
@@ -15,20 +18,17 @@ using namespace graph_detail;
 
 // Marks the groups that channels which stay read with a weight other than 0.
 template <typename Element>
-void mark_read(const Graph& graph, const Node& node, const ChannelGroups& groups, std::vector<bool>& needed) {
-  const Tensor& weight = required_tensor(graph, node, 0);
-  const auto weights = elements<Element>(weight);
+void mark_read(const Graph& graph, const Node& node, const ChannelLayer& layer, const ChannelGroups& groups,
+               std::vector<bool>& needed) {
+  const auto weights = elements<Element>(required_tensor(graph, node, 0));
   const std::vector<std::size_t>& inputs = groups.of_value[node.inputs[0]];
   const std::vector<std::size_t>& outputs = groups.of_value[node.output];
-  const auto inputs_each = static_cast<std::size_t>(weight.shape[1]);
-  const std::size_t outputs_each = outputs.size() / (inputs.size() / inputs_each);
-  const std::size_t taps = weights.size() / (outputs.size() * inputs_each);
-  for (std::size_t output = 0; output < outputs.size(); ++output) {
+  for (std::size_t output = 0; output < layer.outputs; ++output) {
     if (!needed[outputs[output]]) continue;
-    for (std::size_t i = 0; i < inputs_each; ++i) {
-      const auto read = weights.subspan((output * inputs_each + i) * taps, taps);
+    for (std::size_t i = 0; i < layer.inputs_each; ++i) {
+      const auto read = layer.weights_of(weights, output, i);
       if (std::any_of(read.begin(), read.end(), [](Element element) { return element != 0; }))
-        needed[inputs[output / outputs_each * inputs_each + i]] = true;
+        needed[inputs[layer.input_of(output, i)]] = true;
     }
   }
 }
@@ -39,12 +39,12 @@ void mark_all_needed(const Graph& graph, const ChannelGroups& groups, std::vecto
   for (std::vector<bool> before; before != needed;) {
     before = needed;
     for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-      const auto axes = channel_axes(graph, *node, groups);
-      if (axes.empty() || std::holds_alternative<BatchNorm>(node->op)) continue;
+      const std::optional<ChannelLayer> layer = channel_layer_of(graph, *node);
+      if (!layer) continue;
       if (required_tensor(graph, *node, 0).dtype == DType::s8)
-        mark_read<std::int8_t>(graph, *node, groups, needed);
+        mark_read<std::int8_t>(graph, *node, *layer, groups, needed);
       else
-        mark_read<float>(graph, *node, groups, needed);
+        mark_read<float>(graph, *node, *layer, groups, needed);
     }
   }
 }
@@ -61,7 +61,7 @@ const std::vector<std::size_t>* find_empty(const ChannelGroups& groups, const st
 
 Graph remove_dead_channels(const Graph& graph) {
   Graph folded = graph;
-  static_cast<void>(fold_constant_channels(folded));
+  fold_constant_channels(folded);
   const ChannelGroups groups = find_channel_groups(folded);
   std::vector<bool> needed = groups.is_fixed;
   mark_all_needed(folded, groups, needed);

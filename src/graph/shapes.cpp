@@ -277,9 +277,7 @@ Shape shape_of(const Graph& graph, const Node& node, const Dequantize&) {
 }  // namespace
 
 Shape infer_shape(const Graph& graph, const Node& node) {
-  if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op) &&
-      !std::holds_alternative<BatchNorm>(node.op))
-    need_tensors(node, 0);
+  if (!has_weights(node.op) && !std::holds_alternative<BatchNorm>(node.op)) need_tensors(node, 0);
   return std::visit([&](const auto& op) { return shape_of(graph, node, op); }, node.op);
 }
 

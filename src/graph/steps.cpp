@@ -68,9 +68,7 @@ class StepBuilder {
 
   [[nodiscard]] const Op& first_op(const Slot& slot) const { return graph_.nodes[slot.step.node].op; }
 
-  [[nodiscard]] bool is_weighted(const Slot& slot) const {
-    return std::holds_alternative<Conv>(first_op(slot)) || std::holds_alternative<Linear>(first_op(slot));
-  }
+  [[nodiscard]] bool is_weighted(const Slot& slot) const { return has_weights(first_op(slot)); }
 
   // The step that computes `value` for one reader alone, looking through dropouts.
   [[nodiscard]] std::optional<Reach> reach(ValueId value) const {

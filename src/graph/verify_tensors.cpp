@@ -75,7 +75,7 @@ void check_tensor(const std::string& name, const Tensor& tensor, bool has_data) 
 }
 
 void check_accumulators(const Graph& graph, const Node& node) {
-  if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) return;
+  if (!has_weights(node.op)) return;
   if (!input_of(graph, node, 0).qparams) return;
   const Tensor& weight = required_tensor(graph, node, 0);
   const auto codes = elements<std::int8_t>(weight);

@@ -68,7 +68,7 @@ class PairFinder {
   [[nodiscard]] const Op& op_of(std::size_t step) const { return graph_.nodes[model_.steps()[step].node].op; }
 
   [[nodiscard]] bool is_layer(std::size_t step) const {
-    return is_any_of<Conv, Linear>(op_of(step)) && owns_tensors(model_.steps()[step].node);
+    return has_weights(op_of(step)) && owns_tensors(model_.steps()[step].node);
   }
 
   [[nodiscard]] bool owns_tensors(std::size_t node) const {

@@ -59,8 +59,7 @@ std::vector<std::size_t> layers_on_codes(const GraphModule& model, const Network
   std::vector<std::size_t> layers;
   for (std::size_t i = 0; i < model.steps().size(); ++i) {
     const Op& op = model.graph().nodes[model.steps()[i].node].op;
-    const bool is_layer = std::holds_alternative<Conv>(op) || std::holds_alternative<Linear>(op);
-    if (is_layer && quantizer.placement().on_codes[i]) layers.push_back(i);
+    if (has_weights(op) && quantizer.placement().on_codes[i]) layers.push_back(i);
   }
   return layers;
 }

@@ -181,8 +181,7 @@ NetworkQuantizer::NetworkQuantizer(const GraphModule& model, Placement placement
     const Step& step = model.steps()[i];
     const Node& node = graph.nodes[step.node];
     const bool is_norm = std::holds_alternative<BatchNorm>(node.op);
-    const bool is_layer = std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op) || is_norm;
-    if (!is_layer || !placement.on_codes.at(i)) continue;
+    if (!(has_weights(node.op) || is_norm) || !placement.on_codes.at(i)) continue;
     const WeightQuantization& weight = options.weights.at(i);
     require_bits(concat("weight bits of '", node.name, "'"), weight.bits, 2, 8);
     state_->layers.push_back({.name = node.name,

@@ -13,10 +13,6 @@
 namespace podaq {
 namespace {
 
-bool has_weights(const Op& op) {
-  return is_any_of<Conv, Linear>(op);
-}
-
 // A batch norm of its own becomes a depthwise convolution, of which there is none without spatial dimensions.
 bool is_always_float(const Graph& graph, const Node& node) {
   const std::size_t rank = graph.values[node.output].shape.size();

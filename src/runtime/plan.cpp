@@ -24,7 +24,7 @@ std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& value
 }  // namespace
 
 std::size_t macs_of(const Graph& graph, const Node& node) {
-  if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) return 0;
+  if (!has_weights(node.op)) return 0;
   const Shape& weight = tensor_at(graph, node.tensors[0]).shape;
   const std::size_t outputs = sample_size(graph.values[node.output].shape);
   return static_cast<std::size_t>(element_count(weight) / weight[0]) * outputs;

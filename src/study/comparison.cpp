@@ -19,6 +19,7 @@
 #include "podaq/core/file.h"
 #include "podaq/core/text.h"
 #include "podaq/format/file.h"
+#include "podaq/prune/masks.h"
 #include "podaq/runtime/runner.h"
 #include "study/host.h"
 #include "study/study_progress.h"
@@ -44,25 +45,16 @@ std::shared_ptr<GraphModule> copy_of(const GraphModule& model) {
   return std::dynamic_pointer_cast<GraphModule>(model.clone());
 }
 
-// Calls visit with the weight of each conv and linear layer, tied ones once.
-template <typename Visit>
-void visit_weights(const Graph& graph, const Visit& visit) {
-  std::set<std::string> seen;
-  for (const Node& node : graph.nodes)
-    if ((std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op)) &&
-        seen.insert(node.tensors.at(0)).second)
-      visit(tensor_at(graph, node.tensors[0]));
-}
-
 // How much of the network's conv and linear weights the file no longer holds: as zeros, or with channels.
 double weight_sparsity(const Graph& network, const Graph& file) {
   std::int64_t total = 0;
-  visit_weights(network, [&](const Tensor& weight) { total += element_count(weight.shape); });
+  for (const WeightedLayer& layer : weighted_layers(network))
+    total += element_count(tensor_at(network, layer.weight).shape);
   std::int64_t nonzeros = 0;
-  visit_weights(file, [&](const Tensor& weight) {
-    const std::vector<float> numbers = numbers_of(weight);
-    nonzeros += static_cast<std::int64_t>(numbers.size()) - std::count(numbers.begin(), numbers.end(), 0.0F);
-  });
+  for (const WeightedLayer& layer : weighted_layers(file)) {
+    const std::vector<float> numbers = numbers_of(tensor_at(file, layer.weight));
+    nonzeros += std::ssize(numbers) - std::count(numbers.begin(), numbers.end(), 0.0F);
+  }
   return total == 0 ? 0.0 : 1.0 - static_cast<double>(nonzeros) / static_cast<double>(total);
 }
 

@@ -5,7 +5,6 @@
 #include <torch/optim/adamw.h>
 
 #include <cmath>
-#include <map>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "podaq/core/cancellation.h"
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
+#include "podaq/prune/rewinding.h"
 #include "podaq/training/random_sampler.h"
 
 namespace podaq {
@@ -62,19 +62,6 @@ void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
 }
 
-std::map<std::string, torch::Tensor> copy_state(const GraphModule& model) {
-  std::map<std::string, torch::Tensor> state;
-  for (const auto& item : model.named_parameters()) state[item.key()] = item.value().detach().clone();
-  for (const auto& item : model.named_buffers()) state[item.key()] = item.value().detach().clone();
-  return state;
-}
-
-void restore_state(GraphModule& model, const std::map<std::string, torch::Tensor>& state) {
-  const torch::NoGradGuard no_grad;
-  for (auto& item : model.named_parameters()) item.value().copy_(state.at(item.key()));
-  for (auto& item : model.named_buffers()) item.value().copy_(state.at(item.key()));
-}
-
 double accuracy_on(GraphModule& model, const Dataset& dataset) {
   const torch::Tensor labels = view_as_tensors(dataset).labels;
   return predict(model, dataset).eq(labels).to(torch::kDouble).mean().item<double>();
@@ -112,7 +99,7 @@ TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& tra
   const auto loss_options = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(options.label_smoothing);
 
   TrainResult result;
-  std::map<std::string, torch::Tensor> best;
+  NetworkSnapshot best;
   double best_accuracy = -1;
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     model.train();
@@ -138,10 +125,10 @@ TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& tra
     if ((options.keep_best && settled && accuracy > best_accuracy) || (last && best.empty())) {
       best_accuracy = accuracy;
       result.chosen_epoch = static_cast<std::size_t>(epoch);
-      best = copy_state(model);
+      best = take_snapshot(model);
     }
   }
-  restore_state(model, best);
+  rewind(model, best);
   return result;
 }
 

@@ -97,7 +97,7 @@ void GraphModule::plan_nodes() {
     const Step& step = steps_[s];
     plans_[step.node].starts_step = s;
     const Op& op = graph_.nodes[step.node].op;
-    if (std::holds_alternative<Conv>(op) || std::holds_alternative<Linear>(op)) {
+    if (has_weights(op)) {
       if (step.batch_norm) plans_[*step.batch_norm].folds_away = true;
       if (step.add) plans_[*step.add].owned_input = graph_.nodes[*step.add].inputs[0] == *step.residual ? 1 : 0;
     }
@@ -150,10 +150,7 @@ void GraphModule::remove_channels(const SmallerGraph& smaller) {
 
 void GraphModule::set_parameter_hook(ValueId step_output, ParameterHook hook) {
   const auto step = std::ranges::find(steps_, step_output, &Step::output);
-  const auto has_parameters = [&](const Op& op) {
-    return std::holds_alternative<Conv>(op) || std::holds_alternative<Linear>(op) ||
-           std::holds_alternative<BatchNorm>(op);
-  };
+  const auto has_parameters = [&](const Op& op) { return has_weights(op) || std::holds_alternative<BatchNorm>(op); };
   if (step == steps_.end() || !has_parameters(graph_.nodes[step->node].op))
     throw Error(ErrorCode::invalid_argument,
                 concat("value ", step_output, " is not the output of a step with parameters"));

@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <functional>
-#include <map>
 #include <string>
 
 #include "compress/network_builder.h"
@@ -50,14 +49,6 @@ inline std::string refusal_of(ErrorCode code, const std::function<void()>& actio
     return error.code() == code ? error.what() : std::string("another code: ") + error.what();
   }
   return "";
-}
-
-/// Copies of all parameters and buffers, by name.
-inline std::map<std::string, torch::Tensor> copies_of(const GraphModule& model) {
-  std::map<std::string, torch::Tensor> copies;
-  for (const auto& item : model.named_parameters()) copies[item.key()] = item.value().detach().clone();
-  for (const auto& item : model.named_buffers()) copies[item.key()] = item.value().clone();
-  return copies;
 }
 
 }  // namespace podaq::test

@@ -11,6 +11,7 @@
 
 #include "compress/auto_support.h"
 #include "podaq/core/cancellation.h"
+#include "podaq/prune/rewinding.h"
 #include "support/temporary_folder.h"
 
 namespace podaq::test {
@@ -155,10 +156,10 @@ TEST(Sensitivity, LeavesTheNetworkAsItIs) {
     ++calls_of_hook;
     return value;
   });
-  const auto before = copies_of(*model);
+  const auto before = take_snapshot(*model);
   (void)measure_sensitivity(*model, auto_recipe(), cross_entropy_on(validation_batch()), quiet());
   EXPECT_TRUE(model->is_training());
-  for (const auto& [name, tensor] : copies_of(*model)) EXPECT_TRUE(same_bits(tensor, before.at(name))) << name;
+  for (const auto& [name, tensor] : take_snapshot(*model)) EXPECT_TRUE(same_bits(tensor, before.at(name))) << name;
   EXPECT_EQ(calls_of_hook, 0);
   (void)model->forward(validation_batch(2).samples);
   EXPECT_EQ(calls_of_hook, 1);

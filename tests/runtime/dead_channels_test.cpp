@@ -32,7 +32,7 @@ void clear_row(Tensor& weight, std::int64_t row) {
 // Output channels without weights, here and there; whole columns too.
 void kill_channels(Graph& graph, double share, Draws& draws) {
   for (const Node& node : graph.nodes) {
-    if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) continue;
+    if (!has_weights(node.op)) continue;
     Tensor& weight = graph.tensors.at(node.tensors[0]);
     for (std::int64_t row = 0; row < weight.shape[0]; ++row) {
       if (!draws.chance(share)) continue;

@@ -60,7 +60,7 @@ TEST(WeightOnly, SurvivesTheFile) {
 TEST(WeightOnly, BiasCodesOfALayerOnCodesStayIntegers) {
   Graph graph = random_integer_graph(11);
   for (const Node& node : graph.nodes) {
-    if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) continue;
+    if (!has_weights(node.op)) continue;
     if (!graph.values[node.inputs[0]].qparams || node.tensors[1].empty()) continue;
     Tensor& bias = graph.tensors.at(node.tensors[1]);
     bias = Tensor{.dtype = DType::s8,

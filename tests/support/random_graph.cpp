@@ -154,7 +154,7 @@ Graph random_float_graph(std::uint64_t seed) {
 Graph with_weight_codes(const Graph& graph, Draws& draws) {
   Graph result = graph;
   for (const Node& node : graph.nodes) {
-    if (!std::holds_alternative<Conv>(node.op) && !std::holds_alternative<Linear>(node.op)) continue;
+    if (!has_weights(node.op)) continue;
     if (graph.values[node.inputs[0]].qparams) continue;
     for (const std::string& name : node.tensors) {
       if (name.empty() || draws.chance(0.5)) continue;

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "podaq/core/variant.h"
 #include "podaq/graph/tensor.h"
 #include "podaq/numerics/activations.h"
 
@@ -166,6 +167,11 @@ struct Dequantize {
 
 using Op = std::variant<Conv, Linear, BatchNorm, Clamp, MaxPool, AvgPool, AdaptivePool, GlobalMean, GlobalMax, Add, Mul,
                         Affine, Concat, Reshape, Activation, Softmax, Dropout, Quantize, Dequantize>;
+
+/// Whether the op is a conv or linear, whose first tensor is its weight.
+[[nodiscard]] constexpr bool has_weights(const Op& op) {
+  return is_any_of<Conv, Linear>(op);
+}
 
 /// The op's name as users see it: "conv", "linear", "batch_norm", …
 [[nodiscard]] std::string_view name_of(const Op& op);

@@ -42,8 +42,7 @@ void print_layers(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     const Value& output = graph.values.at(node.output);
     fmt::print("{:<24} {:<12} {:>14} ", node.name, name_of(node.op), shape_text(output.shape));
-    const bool weighted = std::holds_alternative<Conv>(node.op) || std::holds_alternative<Linear>(node.op);
-    if (!weighted) {
+    if (!has_weights(node.op)) {
       fmt::print("\n");
       continue;
     }
