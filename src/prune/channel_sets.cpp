@@ -30,7 +30,7 @@ bool keeps_zero(const Op& op) {
   if (const auto* add = std::get_if<Add>(&op)) return holds_zero(add->clamp);
   if (const auto* affine = std::get_if<Affine>(&op)) return affine->offset == 0;
   if (const auto* activation = std::get_if<Activation>(&op))
-    return numerics::activate(activation->kind, 0.0F, activation->alpha) == 0;
+    return numerics::activate(activation->kind, activation->alpha, 0.0F) == 0;
   return !std::holds_alternative<Softmax>(op);
 }
 

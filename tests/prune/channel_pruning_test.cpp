@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "podaq/core/error.h"
+#include "podaq/numerics/activations.h"
 #include "podaq/prune/channel_removal.h"
 #include "podaq/prune/channel_sets.h"
 #include "podaq/prune/pruner.h"
@@ -42,6 +43,19 @@ TEST(PrunableChannels, TieResidualsAndLeaveOutOutputsAndWhatASigmoidMovesAwayFro
   EXPECT_EQ(set_with(channels, "head"), nullptr);
   ASSERT_NE(set_with(channels, "gate"), nullptr);
   EXPECT_EQ(set_with(channels, "gate")->layers, (std::vector<std::string>{"gate", "quiet"}));
+}
+
+TEST(PrunableChannels, LieBehindEveryActivationThatKeepsZero) {
+  for (const ActivationKind kind : {ActivationKind::leaky_relu, ActivationKind::elu, ActivationKind::silu,
+                                    ActivationKind::gelu, ActivationKind::tanh, ActivationKind::sigmoid}) {
+    test::NetworkBuilder net;
+    const ValueId x = net.conv(net.input("input", {2, 8}), "first", 8, 3);
+    const ValueId y = net.conv(net.apply(Activation{.kind = kind, .alpha = 0.5F}, "activation", {x}), "second", 4, 3);
+    const auto model = net.build({net.linear(net.apply(GlobalMean{}, "mean", {y}), "head", 3)});
+    const bool is_prunable = set_with(find_prunable_channels(model->graph()), "first") != nullptr;
+    EXPECT_EQ(is_prunable, numerics::activate(kind, 0.5F, 0.0F) == 0) << static_cast<int>(kind);
+    EXPECT_EQ(is_prunable, kind != ActivationKind::sigmoid) << static_cast<int>(kind);
+  }
 }
 
 TEST(ChannelPruning, SumsTheScoresOfTiedLayers) {
