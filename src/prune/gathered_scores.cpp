@@ -5,22 +5,19 @@
 #include <variant>
 
 #include "prune/weight_rows.h"
+#include "training/memory_layout.h"
 
 namespace podaq {
 namespace {
 
-bool is_dense_float(const torch::Tensor& tensor) {
-  return tensor.device().is_cpu() && tensor.scalar_type() == torch::kFloat && tensor.layout() == torch::kStrided &&
-         tensor.is_non_overlapping_and_dense();
-}
-
-bool takes_one_pass(const torch::Tensor& sums, const torch::Tensor& weight, const torch::Tensor& gradient) {
+bool are_laid_out_alike(const torch::Tensor& sums, const torch::Tensor& weight, const torch::Tensor& gradient) {
+  using training_detail::is_dense_float;
   return is_dense_float(sums) && is_dense_float(weight) && is_dense_float(gradient) &&
          sums.strides() == weight.strides() && sums.strides() == gradient.strides();
 }
 
 void gather(torch::Tensor& sums, const torch::Tensor& weight, const torch::Tensor& gradient, bool is_movement) {
-  if (takes_one_pass(sums, weight, gradient)) {
+  if (are_laid_out_alike(sums, weight, gradient)) {
     const auto add = is_movement ? prune_detail::subtract_products : prune_detail::add_magnitudes_of_products;
     add(weight.const_data_ptr<float>(), gradient.const_data_ptr<float>(), sums.mutable_data_ptr<float>(), sums.numel());
     return;

@@ -9,6 +9,7 @@
 #include "podaq/core/glob.h"
 #include "podaq/graph/steps.h"
 #include "prune/weight_rows.h"
+#include "training/memory_layout.h"
 
 namespace podaq {
 
@@ -37,8 +38,8 @@ void apply_masks(const GraphModule& model, const Masks& masks) {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, mask] : masks) {
     torch::Tensor weight = model.tensor(name);
-    const bool takes_one_pass = weight.device().is_cpu() && mask.device().is_cpu() &&
-                                weight.scalar_type() == torch::kFloat && weight.is_contiguous() && mask.is_contiguous();
+    const bool takes_one_pass = training_detail::takes_one_pass(weight) && weight.is_contiguous() &&
+                                mask.device().is_cpu() && mask.is_contiguous();
     if (takes_one_pass)  // several times as fast as masked_fill_
       prune_detail::write_where(mask.const_data_ptr<bool>(), 0.0F, weight.mutable_data_ptr<float>(), weight.numel());
     else

@@ -81,6 +81,14 @@ UnitCounts count_channels(const std::vector<ChannelSet>& sets) {
   return counts;
 }
 
+// How many units the schedule asks of a group whose sparsity it leads to.
+std::int64_t zeros_asked(SparsitySchedule schedule, double sparsity, const UnitCounts& counts, std::int64_t step) {
+  if (step < schedule.begin) return 0;
+  schedule.final_sparsity = sparsity;
+  schedule.initial_sparsity = std::min(schedule.initial_sparsity, sparsity);
+  return std::min(zeros_at(sparsity_at(schedule, step), counts.units, counts.layers), counts.prunable);
+}
+
 }  // namespace
 
 Pruner::Pruner(const GraphModule& model, std::vector<PruneGroup> groups, PrunerOptions options)
@@ -155,24 +163,15 @@ bool Pruner::prune_group(const GraphModule& model, std::size_t index, std::int64
     return true;
   }
   // What was asked for last is a matter of the schedule, so that resumed runs move the same masks.
-  const std::int64_t before = zeros_asked(model, group, index, state_.updated_step);
-  const std::int64_t zeros = zeros_asked(model, group, index, step);
+  const UnitCounts counts = channels_ ? count_channels(sets_[index]) : count_units(model, group, options_.pattern);
+  const std::int64_t before = zeros_asked(options_.schedule, group.sparsity, counts, state_.updated_step);
+  const std::int64_t zeros = zeros_asked(options_.schedule, group.sparsity, counts, step);
   if (zeros == before) return false;
   if (channels_)
     prune_channels(model, index, zeros);
   else
     prune_units(model, group, zeros);
   return true;
-}
-
-std::int64_t Pruner::zeros_asked(const GraphModule& model, const PruneGroup& group, std::size_t index,
-                                 std::int64_t step) const {
-  SparsitySchedule schedule = options_.schedule;
-  if (step < schedule.begin) return 0;
-  schedule.final_sparsity = group.sparsity;
-  schedule.initial_sparsity = std::min(schedule.initial_sparsity, group.sparsity);
-  const UnitCounts counts = channels_ ? count_channels(sets_[index]) : count_units(model, group, options_.pattern);
-  return std::min(zeros_at(sparsity_at(schedule, step), counts.units, counts.layers), counts.prunable);
 }
 
 void Pruner::prune_units(const GraphModule& model, const PruneGroup& group, std::int64_t zeros) {

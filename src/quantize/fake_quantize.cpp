@@ -15,15 +15,15 @@
 #include "podaq/core/text.h"
 #include "podaq/numerics/quantize.h"
 #include "quantize/fake_quantize_rows.h"
-#include "quantize/memory_layout.h"
+#include "quantize/saved_parameters.h"
+#include "training/memory_layout.h"
 
 namespace podaq {
 namespace {
 
 using namespace quantize_detail;
+using namespace training_detail;
 
-using quantize_detail::fake_quantize_row;
-using quantize_detail::pass_gradient_row;
 using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
@@ -84,10 +84,6 @@ torch::Tensor passed_gradient(const torch::Tensor& x, const torch::Tensor& dy, c
   return dx;
 }
 
-QParams channel_parameters(float scale, std::int32_t limit) {
-  return {.scale = scale, .zero_point = 0, .lowest = -limit, .highest = limit};
-}
-
 torch::Tensor column(std::span<const float> values, const torch::Tensor& x) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
   shape[0] = x.size(0);
@@ -144,18 +140,12 @@ class FakeQuantize : public torch::autograd::Function<FakeQuantize> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const QParams& q) {
     context->save_for_backward({x});
-    context->saved_data["scale"] = static_cast<double>(q.scale);
-    context->saved_data["codes"] = std::vector<std::int64_t>{q.zero_point, q.lowest, q.highest};
+    save(*context, q);
     return quantized(x, q);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const std::vector<std::int64_t> codes = context->saved_data["codes"].toIntVector();
-    const QParams q{.scale = static_cast<float>(context->saved_data["scale"].toDouble()),
-                    .zero_point = static_cast<std::int32_t>(codes[0]),
-                    .lowest = static_cast<std::int32_t>(codes[1]),
-                    .highest = static_cast<std::int32_t>(codes[2])};
-    return {passed_gradient(context->get_saved_variables()[0], gradients[0], q), Variable()};
+    return {passed_gradient(context->get_saved_variables()[0], gradients[0], saved_qparams(*context)), Variable()};
   }
 };
 
@@ -164,15 +154,12 @@ class FakeQuantizeChannels : public torch::autograd::Function<FakeQuantizeChanne
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const std::vector<float>& scales,
                                std::int32_t limit) {
     context->save_for_backward({x});
-    context->saved_data["scales"] = std::vector<double>(scales.begin(), scales.end());
-    context->saved_data["limit"] = static_cast<std::int64_t>(limit);
+    save(*context, scales, limit);
     return quantized_channels(x, scales, limit);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const std::vector<double> saved = context->saved_data["scales"].toDoubleVector();
-    const std::vector<float> scales(saved.begin(), saved.end());
-    const auto limit = static_cast<std::int32_t>(context->saved_data["limit"].toInt());
+    const auto [scales, limit] = saved_channel_scales(*context);
     return {passed_gradient_channels(context->get_saved_variables()[0], gradients[0], scales, limit), Variable(),
             Variable()};
   }

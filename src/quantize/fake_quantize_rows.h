@@ -7,6 +7,11 @@
 // Loops over consecutive floats, compiled apart from LibTorch with the flags that let them vectorize.
 namespace podaq::quantize_detail {
 
+/// The parameters of one channel of a weight: codes [-limit, limit] with zero point 0.
+[[nodiscard]] constexpr QParams channel_parameters(float scale, std::int32_t limit) {
+  return {.scale = scale, .zero_point = 0, .lowest = -limit, .highest = limit};
+}
+
 /// y[i] = numerics::fake_quantize(x[i]).
 void fake_quantize_row(const float* x, float* y, std::int64_t count, const QParams& q);
 

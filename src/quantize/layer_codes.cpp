@@ -9,6 +9,7 @@
 #include "podaq/core/text.h"
 #include "podaq/numerics/choose_qparams.h"
 #include "podaq/numerics/quantize.h"
+#include "quantize/fake_quantize_rows.h"
 
 namespace podaq {
 namespace {
@@ -52,7 +53,7 @@ LayerCodes encode_layer(const std::string& layer, const Tensor& weight, const Te
   std::vector<std::int8_t> codes(weights.size());
   std::vector<std::int32_t> bias_codes(biases.size());
   for (std::size_t c = 0; c < channels; ++c) {
-    const QParams q{.scale = scales[c], .zero_point = 0, .lowest = -limit, .highest = limit};
+    const QParams q = quantize_detail::channel_parameters(scales[c], limit);
     for (std::size_t i = c * count; i < (c + 1) * count; ++i)
       codes[i] = static_cast<std::int8_t>(numerics::quantize(weights[i], q));
     if (!biases.empty())

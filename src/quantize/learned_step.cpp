@@ -16,12 +16,14 @@
 
 #include "podaq/quantize/fake_quantize.h"
 #include "quantize/fake_quantize_rows.h"
-#include "quantize/memory_layout.h"
+#include "quantize/saved_parameters.h"
+#include "training/memory_layout.h"
 
 namespace podaq {
 namespace {
 
 using namespace quantize_detail;
+using namespace training_detail;
 
 using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
@@ -47,7 +49,7 @@ double pass_gradients(const float* x, const float* dy, float* dx, std::int64_t c
     for (std::int64_t c = begin; c < end; ++c) {
       const std::int64_t first = c * chunk;
       sums[static_cast<std::size_t>(c)] =
-          quantize_detail::pass_gradients_row(x + first, dy + first, dx + first, std::min(chunk, count - first), q);
+          pass_gradients_row(x + first, dy + first, dx + first, std::min(chunk, count - first), q);
     }
   });
   return std::accumulate(sums.begin(), sums.end(), 0.0);
@@ -78,12 +80,12 @@ std::vector<double> channel_gradients(const torch::Tensor& x, const torch::Tenso
   std::vector<double> sums(scales.size());
   const std::int64_t count = scales.empty() ? 0 : x.numel() / x.size(0);
   for (std::size_t c = 0; c < scales.size(); ++c) {
-    const QParams q{.scale = scales[c], .zero_point = 0, .lowest = -limit, .highest = limit};
+    const QParams q = channel_parameters(scales[c], limit);
     const auto channel = static_cast<std::int64_t>(c);
     if (has_channel_runs(x)) {
-      sums[c] = quantize_detail::pass_gradients_row(x.const_data_ptr<float>() + channel * count,
-                                                    dy.const_data_ptr<float>() + channel * count,
-                                                    dx.data_ptr<float>() + channel * count, count, q);
+      sums[c] =
+          pass_gradients_row(x.const_data_ptr<float>() + channel * count, dy.const_data_ptr<float>() + channel * count,
+                             dx.data_ptr<float>() + channel * count, count, q);
     } else {
       const Gradients gradients = gradients_of(x.select(0, channel), dy.select(0, channel), q);
       dx.select(0, channel).copy_(gradients.x);
@@ -98,19 +100,13 @@ class FakeQuantizeLearned : public torch::autograd::Function<FakeQuantizeLearned
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const torch::Tensor& /*step*/,
                                const QParams& q, double gradient_factor) {
     context->save_for_backward({x});
-    context->saved_data["scale"] = static_cast<double>(q.scale);
+    save(*context, q);
     context->saved_data["factor"] = gradient_factor;
-    context->saved_data["codes"] = std::vector<std::int64_t>{q.zero_point, q.lowest, q.highest};
     return fake_quantize(x, q);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& dy) {
-    const std::vector<std::int64_t> codes = context->saved_data["codes"].toIntVector();
-    const QParams q{.scale = static_cast<float>(context->saved_data["scale"].toDouble()),
-                    .zero_point = static_cast<std::int32_t>(codes[0]),
-                    .lowest = static_cast<std::int32_t>(codes[1]),
-                    .highest = static_cast<std::int32_t>(codes[2])};
-    const Gradients gradients = gradients_of(context->get_saved_variables()[0], dy[0], q);
+    const Gradients gradients = gradients_of(context->get_saved_variables()[0], dy[0], saved_qparams(*context));
     const double step = gradients.step * context->saved_data["factor"].toDouble();
     return {gradients.x, at::tensor({static_cast<float>(step)}, torch::kFloat), Variable(), Variable()};
   }
@@ -121,8 +117,7 @@ class FakeQuantizeChannelsLearned : public torch::autograd::Function<FakeQuantiz
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x, const torch::Tensor& steps,
                                const std::vector<float>& scales, std::int32_t limit, double gradient_factor) {
     context->save_for_backward({x, steps});
-    context->saved_data["scales"] = std::vector<double>(scales.begin(), scales.end());
-    context->saved_data["limit"] = static_cast<std::int64_t>(limit);
+    save(*context, scales, limit);
     context->saved_data["factor"] = gradient_factor;
     return fake_quantize_channels(x, scales, limit);
   }
@@ -130,12 +125,10 @@ class FakeQuantizeChannelsLearned : public torch::autograd::Function<FakeQuantiz
   static variable_list backward(AutogradContext* context, const variable_list& dy) {
     const torch::Tensor x = context->get_saved_variables()[0];
     const torch::Tensor steps = context->get_saved_variables()[1];
-    const std::vector<double> saved = context->saved_data["scales"].toDoubleVector();
-    const std::vector<float> scales(saved.begin(), saved.end());
+    const auto [scales, limit] = saved_channel_scales(*context);
     torch::Tensor dx = at::empty_like(x);
     const torch::Tensor ordered = alike(dy[0], x);
-    const std::vector<double> sums =
-        channel_gradients(x, ordered, scales, static_cast<std::int32_t>(context->saved_data["limit"].toInt()), dx);
+    const std::vector<double> sums = channel_gradients(x, ordered, scales, limit, dx);
 
     const double factor = context->saved_data["factor"].toDouble();
     torch::Tensor step_gradients = at::zeros(steps.sizes(), torch::kFloat);

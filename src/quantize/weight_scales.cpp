@@ -34,7 +34,7 @@ float least_squares_scale(std::span<const float> weights, int bits) {
   for (int k = candidates; k >= 1; --k) {
     const float scale = widest * static_cast<float>(k) / static_cast<float>(candidates);
     if (!numerics::is_valid_scale(scale)) break;
-    const QParams q{.scale = scale, .zero_point = 0, .lowest = -limit, .highest = limit};
+    const QParams q = quantize_detail::channel_parameters(scale, limit);
     const double error = quantize_detail::squared_error_row(weights.data(), std::ssize(weights), q);
     if (k < candidates && !(error < least)) continue;
     least = error;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compress/refusals.h"
 #include "podaq/compress/recipe.h"
 #include "podaq/core/error.h"
 
@@ -32,13 +33,7 @@ weight_bits = [8, 4]
 std::string recipe_refusal(const std::function<void(Recipe&)>& change) {
   Recipe recipe = Recipe::parse(recipe_text, "recipe.toml");
   change(recipe);
-  try {
-    validate(recipe);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::recipe);
-    return error.what();
-  }
-  return "";
+  return refusal_of(ErrorCode::recipe, [&] { validate(recipe); });
 }
 
 void expect_refusal(const std::string& expected, const std::function<void(Recipe&)>& change) {
@@ -47,12 +42,7 @@ void expect_refusal(const std::string& expected, const std::function<void(Recipe
 }
 
 std::string refusal_of_text(const std::string& section) {
-  try {
-    (void)Recipe::parse("[epochs]\nprune = 1\n[prune]\n" + section, "recipe.toml");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return refusal_of([&] { (void)Recipe::parse("[epochs]\nprune = 1\n[prune]\n" + section, "recipe.toml"); });
 }
 
 TEST(AutoRecipe, IsReadAndWrittenBack) {

@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "compress/refusals.h"
 #include "podaq/core/error.h"
 
 namespace podaq::test {
@@ -65,13 +66,7 @@ double summed(const Layers& layers, const SearchResult& result, double SearchOpt
 }
 
 std::string message_of(const Layers& layers, double budget, std::size_t steps = 100) {
-  try {
-    (void)choose_options(layers, budget, steps);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    return error.what();
-  }
-  return "";
+  return refusal_of(ErrorCode::invalid_argument, [&] { (void)choose_options(layers, budget, steps); });
 }
 
 TEST(AutoSearch, FindsWhatTryingAllFindsWhereCostsAreWholeParts) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compress/network_builder.h"
+#include "compress/refusals.h"
 #include "compress/training_loop.h"
 #include "podaq/compress/sensitivity.h"
 #include "podaq/core/error.h"
@@ -39,16 +40,6 @@ inline std::shared_ptr<GraphModule> trained_classifier(std::int64_t steps = 60) 
 inline Batch validation_batch(std::int64_t count = 128) {
   torch::manual_seed(12);
   return make_batch(count, 2, 16, 4);
-}
-
-/// The text with which an action is refused; "" where it is not.
-inline std::string refusal_of(ErrorCode code, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.code() == code ? error.what() : std::string("another code: ") + error.what();
-  }
-  return "";
 }
 
 }  // namespace podaq::test

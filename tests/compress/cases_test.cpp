@@ -10,6 +10,7 @@
 
 #include "compress/agreement.h"
 #include "compress/network_builder.h"
+#include "compress/refusals.h"
 #include "compress/training_loop.h"
 #include "podaq/capture/capture.h"
 #include "podaq/compress/compressor.h"
@@ -113,15 +114,6 @@ TEST(OneMechanism, RunsDensePruneQuantizeAndBothOnTheSameNetwork) {
     }
 }
 
-std::string refusal_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
-
 const Value& value_named(const Graph& graph, const std::string& name) {
   return *std::ranges::find(graph.values, name, &Value::name);
 }
@@ -156,7 +148,7 @@ TEST(Case16, ALayerThatTrainedWithoutItsQuantizerIsRefusedAndTheOthersKeepTheirL
     for (const Step& step : model->steps())
       if (model->graph().nodes[step.node].name == "classifier") model->set_parameter_hook(step.output, {});
   });
-  const std::string error = refusal_of([&] { (void)compressor.convert(); });
+  const std::string error = test::refusal_of([&] { (void)compressor.convert(); });
   EXPECT_NE(error.find("classifier"), std::string::npos) << error;
   EXPECT_EQ(error.find("conv0"), std::string::npos) << error;
 }
@@ -165,9 +157,9 @@ TEST(Case16, ALayerThatTrainedWithoutItsQuantizerIsRefusedAndTheOthersKeepTheirL
 TEST(Case17, WhatNoDataReachedIsRefusedByName) {
   const auto model = test::small_classifier();
   Compressor empty(model, {.quantize = QuantizeRecipe{}});
-  const std::string no_loader = refusal_of([&] { empty.calibrate(std::vector<torch::Tensor>()); });
+  const std::string no_loader = test::refusal_of([&] { empty.calibrate(std::vector<torch::Tensor>()); });
   EXPECT_NE(no_loader.find("no data observed"), std::string::npos) << no_loader;
-  const std::string uncalibrated = refusal_of([&] { (void)empty.convert(); });
+  const std::string uncalibrated = test::refusal_of([&] { (void)empty.convert(); });
   EXPECT_NE(uncalibrated.find("'input'"), std::string::npos) << uncalibrated;
   EXPECT_NE(uncalibrated.find("no data observed"), std::string::npos) << uncalibrated;
 
@@ -178,7 +170,7 @@ TEST(Case17, WhatNoDataReachedIsRefusedByName) {
   Compressor branch(two, {.quantize = QuantizeRecipe{}});
   const torch::Tensor nothing = torch::full({3, 4}, std::numeric_limits<float>::quiet_NaN());
   branch.calibrate(std::vector<CalibrationBatch>{{torch::randn({3, 4}), nothing}});
-  const std::string error = refusal_of([&] { (void)branch.convert(); });
+  const std::string error = test::refusal_of([&] { (void)branch.convert(); });
   EXPECT_NE(error.find("'b'"), std::string::npos) << error;
   EXPECT_NE(error.find("no data observed"), std::string::npos) << error;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "compress/network_builder.h"
+#include "compress/refusals.h"
 #include "compress/training_loop.h"
 #include "podaq/core/error.h"
 
@@ -25,15 +26,6 @@ const auto next_batch = [] { return make_batch(16, 2, 16, 4); };
 double sparsity_of(const GraphModule& model, const std::string& weight) {
   const torch::Tensor values = model.tensor(weight);
   return values.eq(0).to(torch::kDouble).mean().item<double>();
-}
-
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
 }
 
 TEST(Compressor, WalksThroughAllStagesInOrder) {
@@ -117,13 +109,13 @@ TEST(Compressor, RefusesMoreStepsThanAnEpochHas) {
   Compressor compressor(model, {.epochs = {.prune = 2}, .prune = PruneRecipe{.sparsity = 0.9}});
   compressor.attach(optimizer, {.steps_per_epoch = 10, .accumulation = 4});
   for (int step = 0; step < 3; ++step) compressor.step();
-  const std::string error = refusal([&] { compressor.step(); });
+  const std::string error = test::refusal_of([&] { compressor.step(); });
   EXPECT_NE(error.find("more than 3 times in epoch 0"), std::string::npos) << error;
   EXPECT_NE(error.find("accumulated"), std::string::npos) << error;
   compressor.end_epoch();
   compressor.step();
   compressor.end_epoch();
-  EXPECT_NE(refusal([&] { compressor.step(); }).find("all 2 epochs"), std::string::npos);
+  EXPECT_NE(test::refusal_of([&] { compressor.step(); }).find("all 2 epochs"), std::string::npos);
 }
 
 TEST(Compressor, EndsTheRampExactlyAlthoughTheLoaderGaveFewerBatches) {
@@ -227,23 +219,20 @@ TEST(Compressor, OneShotPrunesBeforeTheFirstStep) {
 TEST(Compressor, RefusesToBeUsedOutOfOrder) {
   const auto model = small_classifier();
   Compressor compressor(model, {.epochs = {.dense = 1, .quantize = 1}, .quantize = QuantizeRecipe{}});
-  EXPECT_NE(refusal([&] { compressor.step(); }).find("attach"), std::string::npos);
-  EXPECT_NE(refusal([&] { compressor.end_epoch(); }).find("attach"), std::string::npos);
+  EXPECT_NE(test::refusal_of([&] { compressor.step(); }).find("attach"), std::string::npos);
+  EXPECT_NE(test::refusal_of([&] { compressor.end_epoch(); }).find("attach"), std::string::npos);
   torch::optim::SGD optimizer(model->parameters(), 0.01);
-  EXPECT_NE(refusal([&] { compressor.attach(optimizer, {}); }).find("steps_per_epoch"), std::string::npos);
-  EXPECT_NE(
-      refusal([&] { compressor.attach(optimizer, {.steps_per_epoch = 5, .accumulation = 0}); }).find("accumulation"),
-      std::string::npos);
+  EXPECT_NE(test::refusal_of([&] { compressor.attach(optimizer, {}); }).find("steps_per_epoch"), std::string::npos);
+  EXPECT_NE(test::refusal_of([&] {
+              compressor.attach(optimizer, {.steps_per_epoch = 5, .accumulation = 0});
+            }).find("accumulation"),
+            std::string::npos);
   const auto other = small_classifier();
   torch::optim::SGD stranger(other->parameters(), 0.01);
-  EXPECT_NE(refusal([&] { compressor.attach(stranger, {.steps_per_epoch = 5}); }).find("parameters"),
+  EXPECT_NE(test::refusal_of([&] { compressor.attach(stranger, {.steps_per_epoch = 5}); }).find("parameters"),
             std::string::npos);
   compressor.attach(optimizer, {.steps_per_epoch = 5});
-  EXPECT_NE(refusal([&] { (void)compressor.convert(); }).find("dense"), std::string::npos);
-}
-
-void expect_parts(const std::string& error, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) EXPECT_NE(error.find(part), std::string::npos) << part << " in: " << error;
+  EXPECT_NE(test::refusal_of([&] { (void)compressor.convert(); }).find("dense"), std::string::npos);
 }
 
 TEST(Compressor, RefusesStagesTooShortForAStepWhenItLearnsTheSteps) {
@@ -255,20 +244,22 @@ TEST(Compressor, RefusesStagesTooShortForAStepWhenItLearnsTheSteps) {
       compressor.attach(optimizer, {.steps_per_epoch = steps});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::recipe);
-      EXPECT_NE(refusal([&] { compressor.step(); }).find("attach"), std::string::npos) << "attached all the same";
+      EXPECT_NE(test::refusal_of([&] { compressor.step(); }).find("attach"), std::string::npos)
+          << "attached all the same";
       return error.what();
     }
     return {};
   };
   const QuantizeRecipe codes;
-  expect_parts(refusal_of({.epochs = {.dense = 1, .quantize = 0.01, .freeze_observers = 1}, .quantize = codes}, 4),
-               {"epochs.quantize", "0.01", "4 optimizer steps"});
-  expect_parts(refusal_of({.epochs = {.dense = 1, .prune = 0.02}, .prune = PruneRecipe{.sparsity = 0.5}}, 5),
-               {"epochs.prune", "0.02", "5 optimizer steps"});
-  expect_parts(refusal_of({.epochs = {.quantize = 1, .freeze_batch_norm = 0.1}, .quantize = codes}, 4),
-               {"epochs.freeze_batch_norm", "0.1"});
-  expect_parts(refusal_of({.epochs = {.quantize = 1, .freeze_observers = 0.1}, .quantize = codes}, 4),
-               {"epochs.freeze_observers", "0.1"});
+  test::expect_names(
+      refusal_of({.epochs = {.dense = 1, .quantize = 0.01, .freeze_observers = 1}, .quantize = codes}, 4),
+      {"epochs.quantize", "0.01", "4 optimizer steps"});
+  test::expect_names(refusal_of({.epochs = {.dense = 1, .prune = 0.02}, .prune = PruneRecipe{.sparsity = 0.5}}, 5),
+                     {"epochs.prune", "0.02", "5 optimizer steps"});
+  test::expect_names(refusal_of({.epochs = {.quantize = 1, .freeze_batch_norm = 0.1}, .quantize = codes}, 4),
+                     {"epochs.freeze_batch_norm", "0.1"});
+  test::expect_names(refusal_of({.epochs = {.quantize = 1, .freeze_observers = 0.1}, .quantize = codes}, 4),
+                     {"epochs.freeze_observers", "0.1"});
   EXPECT_EQ(refusal_of({.epochs = {.dense = 1, .quantize = 0.01, .freeze_observers = 1}, .quantize = codes}, 400), "");
   EXPECT_EQ(refusal_of({.epochs = {.dense = 1.01, .prune = 1}, .prune = PruneRecipe{.sparsity = 0.5}}, 4), "");
 }
@@ -279,13 +270,13 @@ TEST(Compressor, RefusesCountsOfStepsThatNoTrainingHas) {
   Compressor compressor(model, {.epochs = {.prune = 1e6}, .prune = PruneRecipe{.sparsity = 0.5}});
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   const auto refusal_of = [&](const AttachOptions& options) {
-    return refusal([&] { compressor.attach(optimizer, options); });
+    return test::refusal_of([&] { compressor.attach(optimizer, options); });
   };
   for (const std::int64_t steps : {std::int64_t{100'000'001}, most})
-    expect_parts(refusal_of({.steps_per_epoch = steps}), {"steps_per_epoch", std::to_string(steps), "100000000"});
+    test::expect_names(refusal_of({.steps_per_epoch = steps}), {"steps_per_epoch", std::to_string(steps), "100000000"});
   for (const std::int64_t accumulation : {std::int64_t{100'000'001}, most})
-    expect_parts(refusal_of({.steps_per_epoch = 1, .accumulation = accumulation}),
-                 {"accumulation", std::to_string(accumulation), "100000000"});
+    test::expect_names(refusal_of({.steps_per_epoch = 1, .accumulation = accumulation}),
+                       {"accumulation", std::to_string(accumulation), "100000000"});
   EXPECT_EQ(refusal_of({.steps_per_epoch = 100'000'000}), "");
   compressor.step();
   EXPECT_EQ(compressor.stage(), Stage::prune);
@@ -308,12 +299,12 @@ TEST(Compressor, RefusesToConvertBeforeMasksAreFixed) {
   torch::optim::SGD optimizer(model->parameters(), 0.01);
   Compressor compressor(model,
                         {.epochs = {.dense = 1, .prune = 1.5, .recover = 0.5}, .prune = PruneRecipe{.sparsity = 0.5}});
-  const auto refusal_now = [&] { return refusal([&] { (void)compressor.convert(); }); };
-  expect_parts(refusal_now(), {"attach", "epoch 2.5"});
+  const auto refusal_now = [&] { return test::refusal_of([&] { (void)compressor.convert(); }); };
+  test::expect_names(refusal_now(), {"attach", "epoch 2.5"});
   compressor.attach(optimizer, {.steps_per_epoch = 4});
   for (const char* epoch : {"epoch 0;", "epoch 0.25;", "epoch 0.5;", "epoch 0.75;", "epoch 1;", "epoch 1.25;",
                             "epoch 1.5;", "epoch 1.75;", "epoch 2;", "epoch 2.25;"}) {
-    expect_parts(refusal_now(), {"mask", "epoch 2.5", epoch});
+    test::expect_names(refusal_now(), {"mask", "epoch 2.5", epoch});
     compressor.step();
     if (std::string_view(epoch).find(".75") != std::string_view::npos) compressor.end_epoch();
   }
@@ -339,7 +330,7 @@ TEST(Compressor, RefusesToConvertWhatWasNeverObserved) {
   torch::optim::SGD optimizer(model->parameters(), 0.01);
   Compressor compressor(model, {.epochs = {.quantize = 1}, .quantize = QuantizeRecipe{}});
   compressor.attach(optimizer, {.steps_per_epoch = 1});
-  const std::string error = refusal([&] { (void)compressor.convert(); });
+  const std::string error = test::refusal_of([&] { (void)compressor.convert(); });
   EXPECT_NE(error.find("no data observed"), std::string::npos) << error;
   EXPECT_NE(error.find("'input'"), std::string::npos) << error;
   EXPECT_NE(error.find("conv0"), std::string::npos) << error;
@@ -359,7 +350,7 @@ TEST(Compressor, RefusesToConvertALayerThatTrainedWithoutItsQuantizer) {
     if (model->graph().nodes[step.node].name == "classifier") model->set_parameter_hook(step.output, {});
   train_step(*model, optimizer, next_batch());
   compressor.step();
-  const std::string error = refusal([&] { (void)compressor.convert(); });
+  const std::string error = test::refusal_of([&] { (void)compressor.convert(); });
   EXPECT_NE(error.find("classifier"), std::string::npos) << error;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "compress/refusals.h"
 #include "compress/training_run.h"
 #include "podaq/core/error.h"
 #include "podaq/format/file.h"
@@ -84,15 +85,6 @@ INSTANTIATE_TEST_SUITE_P(All, ResumedPruning,
                                   std::to_string(std::get<1>(parameter.param));
                          });
 
-std::string checkpoint_refusal(Compressor& compressor, const std::filesystem::path& path) {
-  try {
-    compressor.load_checkpoint(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
-
 TEST(PruningCheckpoint, WithScoresOrASnapshotThatDoNotFitIsRefusedAndChangesNothing) {
   const std::vector<StatefulPruning> prunings = stateful_prunings();
   const auto check = [](const PruneRecipe& prune, const std::string& part, const std::string& tensor,
@@ -106,7 +98,7 @@ TEST(PruningCheckpoint, WithScoresOrASnapshotThatDoNotFitIsRefusedAndChangesNoth
     archive.attr(part).toModule().setattr(tensor, value);
     archive.save(path.string());
     const torch::Tensor before = run.model->tensor("conv1.weight").detach().clone();
-    EXPECT_NE(checkpoint_refusal(*run.compressor, path), "") << part << ' ' << tensor;
+    EXPECT_NE(test::refusal_of([&] { run.compressor->load_checkpoint(path); }), "") << part << ' ' << tensor;
     EXPECT_TRUE(test::same_bits(run.model->tensor("conv1.weight"), before));
   };
   check(prunings.at(0).prune, "gathered_scores", "name0", std::string("norm0.weight"));

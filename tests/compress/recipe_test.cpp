@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "compress/network_builder.h"
+#include "compress/refusals.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/core/error.h"
 #include "support/temporary_folder.h"
@@ -86,10 +87,6 @@ std::string refusal_by_network(const std::string& text) {
   return {};
 }
 
-void expect_names(const std::string& error, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) EXPECT_NE(error.find(part), std::string::npos) << part << " in: " << error;
-}
-
 TEST(Recipe, ReadsEveryField) {
   const Recipe recipe = Recipe::parse(full_text);
   EXPECT_EQ(recipe.epochs.dense, 1);
@@ -160,101 +157,104 @@ TEST(Recipe, LoadsFromAFileAndNamesItInErrors) {
     (void)Recipe::load(path);
     FAIL();
   } catch (const Error& error) {
-    expect_names(error.what(), {path.string() + ":4", "sparsitty"});
+    test::expect_names(error.what(), {path.string() + ":4", "sparsitty"});
   }
   std::filesystem::remove(path);
   EXPECT_THROW((void)Recipe::load(path), Error);
 }
 
 TEST(Recipe, RefusesUnknownKeysWithTheirLine) {
-  expect_names(refusal("[epochs]\ndense = 1\npruning = 2\n"), {"r.toml:3", "epochs.pruning", "prune"});
-  expect_names(refusal("[epochs]\ndense = 1\n\n[qantize]\n"), {"r.toml:4", "qantize"});
-  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nbits = 8\n"), {"r.toml:4", "quantize.bits"});
+  test::expect_names(refusal("[epochs]\ndense = 1\npruning = 2\n"), {"r.toml:3", "epochs.pruning", "prune"});
+  test::expect_names(refusal("[epochs]\ndense = 1\n\n[qantize]\n"), {"r.toml:4", "qantize"});
+  test::expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nbits = 8\n"), {"r.toml:4", "quantize.bits"});
 }
 
 TEST(Recipe, RefusesImpossibleValuesWithTheirLineAndRange) {
   const std::string head = "[epochs]\nprune = 1\n[prune]\n";
-  expect_names(refusal(head + "sparsity = 1.5\n"), {"r.toml:4", "prune.sparsity", "1.5", "[0, 1]"});
-  expect_names(refusal(head + "sparsity = -0.1\n"), {"r.toml:4", "prune.sparsity"});
-  expect_names(refusal(head + "sparsity = nan\n"), {"r.toml:4", "prune.sparsity"});
-  expect_names(refusal(head + "sparsity = 0.5\ninitial_sparsity = 0.6\n"), {"r.toml:5", "prune.initial_sparsity"});
-  expect_names(refusal(head + "sparsity = 0.5\n\nby_layer = { conv0 = 2 }\n"), {"r.toml:6", "conv0"});
-  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nweight_bits = 9\n"),
-               {"r.toml:4", "quantize.weight_bits", "[2, 8]"});
-  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nactivation_bits = 3\n"), {"r.toml:4", "[4, 8]"});
+  test::expect_names(refusal(head + "sparsity = 1.5\n"), {"r.toml:4", "prune.sparsity", "1.5", "[0, 1]"});
+  test::expect_names(refusal(head + "sparsity = -0.1\n"), {"r.toml:4", "prune.sparsity"});
+  test::expect_names(refusal(head + "sparsity = nan\n"), {"r.toml:4", "prune.sparsity"});
+  test::expect_names(refusal(head + "sparsity = 0.5\ninitial_sparsity = 0.6\n"),
+                     {"r.toml:5", "prune.initial_sparsity"});
+  test::expect_names(refusal(head + "sparsity = 0.5\n\nby_layer = { conv0 = 2 }\n"), {"r.toml:6", "conv0"});
+  test::expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nweight_bits = 9\n"),
+                     {"r.toml:4", "quantize.weight_bits", "[2, 8]"});
+  test::expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nactivation_bits = 3\n"), {"r.toml:4", "[4, 8]"});
   const std::string quantize = "[epochs]\nquantize = 1\n[quantize]\n";
-  expect_names(refusal(quantize + "averaging_constant = 0\n"), {"r.toml:4", "(0, 1]"});
-  expect_names(refusal(quantize + "observer = \"percentile\"\npercentile = 50\n"), {"r.toml:5", "(50, 100]"});
-  expect_names(refusal(quantize + "percentile = 99\n"), {"r.toml:4", "quantize.percentile", "observer"});
-  expect_names(refusal(quantize + "step_learning_rate = -1\n"), {"r.toml:4", "[0, 1000]"});
-  expect_names(refusal(quantize + "fixed_ranges = { input = [1, -1] }\n"), {"r.toml:4", "input"});
-  expect_names(refusal(quantize + "fixed_ranges = { input = [1] }\n"), {"r.toml:4", "two numbers"});
-  expect_names(refusal(quantize + "weight_scale = \"max\"\n"), {"r.toml:4", "largest", "learned"});
-  expect_names(refusal(quantize + "activation_bits_by_layer = { conv0 = 3 }\n"), {"r.toml:4", "conv0", "[4, 8]"});
+  test::expect_names(refusal(quantize + "averaging_constant = 0\n"), {"r.toml:4", "(0, 1]"});
+  test::expect_names(refusal(quantize + "observer = \"percentile\"\npercentile = 50\n"), {"r.toml:5", "(50, 100]"});
+  test::expect_names(refusal(quantize + "percentile = 99\n"), {"r.toml:4", "quantize.percentile", "observer"});
+  test::expect_names(refusal(quantize + "step_learning_rate = -1\n"), {"r.toml:4", "[0, 1000]"});
+  test::expect_names(refusal(quantize + "fixed_ranges = { input = [1, -1] }\n"), {"r.toml:4", "input"});
+  test::expect_names(refusal(quantize + "fixed_ranges = { input = [1] }\n"), {"r.toml:4", "two numbers"});
+  test::expect_names(refusal(quantize + "weight_scale = \"max\"\n"), {"r.toml:4", "largest", "learned"});
+  test::expect_names(refusal(quantize + "activation_bits_by_layer = { conv0 = 3 }\n"), {"r.toml:4", "conv0", "[4, 8]"});
   const std::string post_training = quantize + "[quantize.post_training]\n";
-  expect_names(refusal(post_training + "bias_correction = 1\n"), {"r.toml:5", "true or false"});
-  expect_names(refusal(post_training + "rounding_iterations = 0\n"), {"r.toml:5", "rounding_iterations", "1000000"});
-  expect_names(refusal(post_training + "rounding_learning_rate = 0\n"), {"r.toml:5", "(0, 1]"});
-  expect_names(refusal(quantize + "activation_bits_by_value = { input = 9 }\n"), {"r.toml:4", "input", "[4, 8]"});
-  expect_names(refusal("[epochs]\ndense = -1\n"), {"r.toml:2", "epochs.dense"});
+  test::expect_names(refusal(post_training + "bias_correction = 1\n"), {"r.toml:5", "true or false"});
+  test::expect_names(refusal(post_training + "rounding_iterations = 0\n"),
+                     {"r.toml:5", "rounding_iterations", "1000000"});
+  test::expect_names(refusal(post_training + "rounding_learning_rate = 0\n"), {"r.toml:5", "(0, 1]"});
+  test::expect_names(refusal(quantize + "activation_bits_by_value = { input = 9 }\n"), {"r.toml:4", "input", "[4, 8]"});
+  test::expect_names(refusal("[epochs]\ndense = -1\n"), {"r.toml:2", "epochs.dense"});
 }
 
 TEST(Recipe, RefusesValuesOfAnotherTypeWithTheirLine) {
-  expect_names(refusal("[epochs]\ndense = \"1\"\n"), {"r.toml:2", "epochs.dense", "number"});
-  expect_names(refusal("[epochs]\nprune = 1\n[prune]\ndistribution = \"network\"\n"),
-               {"r.toml:4", "prune.distribution", "uniform", "global", "erk"});
-  expect_names(refusal("[epochs]\nprune = 1\n[prune]\ncriterion = \"custom\"\n"),
-               {"r.toml:4", "prune.criterion", "taylor", "C++"});
-  expect_names(refusal("[epochs]\nprune = 1\n[prune]\npattern = \"4:2\"\n"), {"r.toml:4", "prune.pattern", "2:4"});
-  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nregrowth = 3\n"), {"r.toml:4", "prune.regrowth", "table"});
-  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nrounds = 2.5\n"), {"r.toml:4", "whole number"});
-  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nlayers = \"*\"\n"), {"r.toml:4", "prune.layers"});
-  expect_names(refusal("[epochs]\nprune = 1\n[prune]\nlayers = [1]\n"), {"r.toml:4", "prune.layers"});
-  expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nweight_bits = 7.5\n"), {"r.toml:4", "whole number"});
-  expect_names(refusal("epochs = 3\n"), {"r.toml:1", "epochs", "table"});
-  expect_names(refusal("[epochs\n"), {"r.toml:1"});
+  test::expect_names(refusal("[epochs]\ndense = \"1\"\n"), {"r.toml:2", "epochs.dense", "number"});
+  test::expect_names(refusal("[epochs]\nprune = 1\n[prune]\ndistribution = \"network\"\n"),
+                     {"r.toml:4", "prune.distribution", "uniform", "global", "erk"});
+  test::expect_names(refusal("[epochs]\nprune = 1\n[prune]\ncriterion = \"custom\"\n"),
+                     {"r.toml:4", "prune.criterion", "taylor", "C++"});
+  test::expect_names(refusal("[epochs]\nprune = 1\n[prune]\npattern = \"4:2\"\n"),
+                     {"r.toml:4", "prune.pattern", "2:4"});
+  test::expect_names(refusal("[epochs]\nprune = 1\n[prune]\nregrowth = 3\n"), {"r.toml:4", "prune.regrowth", "table"});
+  test::expect_names(refusal("[epochs]\nprune = 1\n[prune]\nrounds = 2.5\n"), {"r.toml:4", "whole number"});
+  test::expect_names(refusal("[epochs]\nprune = 1\n[prune]\nlayers = \"*\"\n"), {"r.toml:4", "prune.layers"});
+  test::expect_names(refusal("[epochs]\nprune = 1\n[prune]\nlayers = [1]\n"), {"r.toml:4", "prune.layers"});
+  test::expect_names(refusal("[epochs]\nquantize = 1\n[quantize]\nweight_bits = 7.5\n"), {"r.toml:4", "whole number"});
+  test::expect_names(refusal("epochs = 3\n"), {"r.toml:1", "epochs", "table"});
+  test::expect_names(refusal("[epochs\n"), {"r.toml:1"});
 }
 
 TEST(Recipe, RefusesStagesItHasNoUseFor) {
-  expect_names(refusal("[epochs]\ndense = 1\nprune = 2\n"), {"r.toml:3", "epochs.prune", "[prune]"});
-  expect_names(refusal("[epochs]\ndense = 1\nquantize = 2\n"), {"r.toml:3", "epochs.quantize"});
-  expect_names(refusal("[epochs]\ndense = 1\nfreeze_observers = 2\n"), {"r.toml:3", "epochs.freeze_observers"});
-  expect_names(refusal("[epochs]\ndense = 1\n[quantize]\n"), {"epochs.quantize"});
-  expect_names(refusal("[epochs]\n"), {"r.toml:1", "epochs", "0"});
+  test::expect_names(refusal("[epochs]\ndense = 1\nprune = 2\n"), {"r.toml:3", "epochs.prune", "[prune]"});
+  test::expect_names(refusal("[epochs]\ndense = 1\nquantize = 2\n"), {"r.toml:3", "epochs.quantize"});
+  test::expect_names(refusal("[epochs]\ndense = 1\nfreeze_observers = 2\n"), {"r.toml:3", "epochs.freeze_observers"});
+  test::expect_names(refusal("[epochs]\ndense = 1\n[quantize]\n"), {"epochs.quantize"});
+  test::expect_names(refusal("[epochs]\n"), {"r.toml:1", "epochs", "0"});
 }
 
 TEST(Recipe, RefusesGlobsThatMatchNoLayerWithTheirLineAndTheLayersThereAre) {
-  expect_names(refusal_by_network("[epochs]\nprune = 1\n[prune]\nsparsity = 0.5\nlayers = [\n  \"conv*\",\n"
-                                  "  \"features.*\",\n]\n"),
-               {"r.toml:7", "features.*", "conv0, conv1, classifier"});
-  expect_names(refusal_by_network("[epochs]\nprune = 1\n[prune.by_layer]\nconv7 = 0.5\n"), {"r.toml:4", "conv7"});
-  expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize]\nfloat_layers = [\"head\"]\n"),
-               {"r.toml:4", "head"});
-  expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize.weight_bits_by_layer]\nhead = 4\n"),
-               {"r.toml:4", "head"});
-  expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize.activation_bits_by_layer]\nhead = 4\n"),
-               {"r.toml:4", "head"});
+  test::expect_names(refusal_by_network("[epochs]\nprune = 1\n[prune]\nsparsity = 0.5\nlayers = [\n  \"conv*\",\n"
+                                        "  \"features.*\",\n]\n"),
+                     {"r.toml:7", "features.*", "conv0, conv1, classifier"});
+  test::expect_names(refusal_by_network("[epochs]\nprune = 1\n[prune.by_layer]\nconv7 = 0.5\n"), {"r.toml:4", "conv7"});
+  test::expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize]\nfloat_layers = [\"head\"]\n"),
+                     {"r.toml:4", "head"});
+  test::expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize.weight_bits_by_layer]\nhead = 4\n"),
+                     {"r.toml:4", "head"});
+  test::expect_names(refusal_by_network("[epochs]\nquantize = 1\n[quantize.activation_bits_by_layer]\nhead = 4\n"),
+                     {"r.toml:4", "head"});
 }
 
 TEST(Recipe, RefusesValuesThatCannotBeQuantizedAsAskedByName) {
   const std::string head = "[epochs]\nquantize = 1\n[quantize]\n";
-  expect_names(refusal_by_network(head + "float_values = [\"nowhere\"]\n"),
-               {"r.toml:4", "nowhere", "input, ", "relu0.out"});
-  expect_names(refusal_by_network(head + "float_values = [\"pool0.out\"]\n"),
-               {"quantize.float_values", "pool0.out", "conv1"});
-  expect_names(refusal_by_network(head + "float_values = [\"mean.out\"]\nquantized_values = [\"mean.out\"]\n"),
-               {"mean.out", "both"});
-  expect_names(refusal_by_network(head + "quantized_values = [\"conv0.out\"]\n"), {"r.toml:4", "conv0.out"});
-  expect_names(refusal_by_network(head + "fixed_ranges = { \"classifier.out\" = [0, 1] }\n"),
-               {"r.toml:4", "classifier.out", "placement_text"});
-  expect_names(refusal_by_network(head + "activation_bits_by_value = { \"classifier.out\" = 4 }\n"),
-               {"r.toml:4", "classifier.out"});
+  test::expect_names(refusal_by_network(head + "float_values = [\"nowhere\"]\n"),
+                     {"r.toml:4", "nowhere", "input, ", "relu0.out"});
+  test::expect_names(refusal_by_network(head + "float_values = [\"pool0.out\"]\n"),
+                     {"quantize.float_values", "pool0.out", "conv1"});
+  test::expect_names(refusal_by_network(head + "float_values = [\"mean.out\"]\nquantized_values = [\"mean.out\"]\n"),
+                     {"mean.out", "both"});
+  test::expect_names(refusal_by_network(head + "quantized_values = [\"conv0.out\"]\n"), {"r.toml:4", "conv0.out"});
+  test::expect_names(refusal_by_network(head + "fixed_ranges = { \"classifier.out\" = [0, 1] }\n"),
+                     {"r.toml:4", "classifier.out", "placement_text"});
+  test::expect_names(refusal_by_network(head + "activation_bits_by_value = { \"classifier.out\" = 4 }\n"),
+                     {"r.toml:4", "classifier.out"});
 }
 
 // C25: the nearest reachable sparsity is named.
 TEST(Recipe, RefusesToEmptyLayersAndNamesTheNearestReachableSparsity) {
-  expect_names(refusal_by_network("[epochs]\nprune = 1\n[prune]\nsparsity = 1.0\nlayers = [\"classifier\"]\n"),
-               {"r.toml:4", "prune.sparsity", "0.96875", "31 of 32"});
+  test::expect_names(refusal_by_network("[epochs]\nprune = 1\n[prune]\nsparsity = 1.0\nlayers = [\"classifier\"]\n"),
+                     {"r.toml:4", "prune.sparsity", "0.96875", "31 of 32"});
   test::NetworkBuilder net;
   const ValueId x = net.input("input", {100});
   const auto model = net.build({net.linear(x, "only", 1)});
@@ -263,7 +263,7 @@ TEST(Recipe, RefusesToEmptyLayersAndNamesTheNearestReachableSparsity) {
     const Compressor compressor(model, recipe);
     FAIL();
   } catch (const Error& error) {
-    expect_names(error.what(), {"prune.sparsity", "0.99"});
+    test::expect_names(error.what(), {"prune.sparsity", "0.99"});
   }
 }
 
@@ -271,11 +271,11 @@ TEST(Recipe, RefusesASparsityThatNoLayerGets) {
   const std::string head = "[epochs]\nprune = 1\n[prune]\n";
   for (const char* sparsity : {"0.5", "1.0"}) {
     const std::string error = refusal_by_network(head + "sparsity = " + sparsity + "\nlayers = []\n");
-    expect_names(error, {"r.toml:5", "prune.layers", "conv0, conv1, classifier"});
+    test::expect_names(error, {"r.toml:5", "prune.layers", "conv0, conv1, classifier"});
     EXPECT_EQ(error.find("nan"), std::string::npos) << error;
   }
   const std::string error = refusal_by_network(head + "sparsity = 1\nby_layer = { \"*\" = 0.5 }\n");
-  expect_names(error, {"r.toml:4", "prune.sparsity"});
+  test::expect_names(error, {"r.toml:4", "prune.sparsity"});
   EXPECT_EQ(error.find("nan"), std::string::npos) << error;
   const auto model = test::small_classifier();
   EXPECT_NO_THROW(Compressor(model, Recipe::parse(head + "layers = []\n")));
@@ -294,10 +294,10 @@ TEST(Recipe, RefusesGlobsThatMatchOnlyFrozenLayers) {
     }
     return {};
   };
-  expect_names(refusal_of({.sparsity = 0.5, .layers = {"classifier", "conv*"}}),
-               {"prune.layers.\"conv*\"", "conv0, conv1", "gradient"});
-  expect_names(refusal_of({.sparsity = 0.5, .by_layer = {{.layers = "conv?", .sparsity = 0.25}}}),
-               {"prune.by_layer.\"conv?\"", "conv0, conv1", "gradient"});
+  test::expect_names(refusal_of({.sparsity = 0.5, .layers = {"classifier", "conv*"}}),
+                     {"prune.layers.\"conv*\"", "conv0, conv1", "gradient"});
+  test::expect_names(refusal_of({.sparsity = 0.5, .by_layer = {{.layers = "conv?", .sparsity = 0.25}}}),
+                     {"prune.by_layer.\"conv?\"", "conv0, conv1", "gradient"});
   EXPECT_EQ(refusal_of({.sparsity = 0.5, .layers = {"*"}}), "");
   EXPECT_EQ(refusal_of({.sparsity = 0.5, .layers = {"conv0", "conv1"}}), "") << "named without a wildcard";
   EXPECT_EQ(refusal_of({.sparsity = 0.5, .by_layer = {{.layers = "conv?", .sparsity = 0}}}), "") << "left alone";

@@ -7,13 +7,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "quantize/tensor_numbers.h"
+
 namespace podaq {
 namespace {
-
-std::vector<float> numbers_of(const torch::Tensor& tensor) {
-  const torch::Tensor row = tensor.to(torch::kFloat).contiguous();
-  return {row.const_data_ptr<float>(), row.const_data_ptr<float>() + row.numel()};
-}
 
 Histogram counted(const std::vector<std::vector<float>>& batches) {
   Histogram histogram;
@@ -30,7 +27,7 @@ std::int64_t count_between(const std::vector<float>& numbers, double low, double
 TEST(Histogram, CountsEveryNumberInTheBinThatHoldsIt) {
   torch::manual_seed(1);
   for (const double scale : {1e-30, 1e-3, 1.0, 3e4, 1e30}) {
-    std::vector<float> numbers = numbers_of(torch::randn({5000}) * scale);
+    std::vector<float> numbers = test::numbers_of(torch::randn({5000}) * scale);
     numbers[17] = 0.0F;
     numbers[18] = -0.0F;
     const Histogram histogram = counted({numbers});
@@ -49,8 +46,9 @@ TEST(Histogram, CountsEveryNumberInTheBinThatHoldsIt) {
 TEST(Histogram, IsTheSameHoweverTheNumbersWereBatchedAndOrdered) {
   torch::manual_seed(2);
   std::vector<std::vector<float>> batches;
-  for (const double scale : {1e-20, 0.01, 1.0, 700.0, 0.5}) batches.push_back(numbers_of(torch::randn({400}) * scale));
-  batches.push_back(numbers_of(torch::rand({100}) - 40));
+  for (const double scale : {1e-20, 0.01, 1.0, 700.0, 0.5})
+    batches.push_back(test::numbers_of(torch::randn({400}) * scale));
+  batches.push_back(test::numbers_of(torch::rand({100}) - 40));
   std::vector<float> all;
   for (const std::vector<float>& batch : batches) all.insert(all.end(), batch.begin(), batch.end());
   const Histogram once = counted({all});

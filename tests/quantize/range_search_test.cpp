@@ -9,14 +9,10 @@
 
 #include "podaq/numerics/choose_qparams.h"
 #include "podaq/numerics/quantize.h"
+#include "quantize/tensor_numbers.h"
 
 namespace podaq {
 namespace {
-
-std::vector<float> row_of(const torch::Tensor& tensor) {
-  const torch::Tensor row = tensor.to(torch::kFloat).contiguous();
-  return {row.const_data_ptr<float>(), row.const_data_ptr<float>() + row.numel()};
-}
 
 Histogram histogram_of(const std::vector<float>& numbers) {
   Histogram histogram;
@@ -42,7 +38,7 @@ CodeRange extremes(const std::vector<float>& numbers) {
 
 TEST(PercentileRange, LeavesTheShareBeyondEachEnd) {
   torch::manual_seed(1);
-  std::vector<float> numbers = row_of(torch::randn({20000}));
+  std::vector<float> numbers = test::numbers_of(torch::randn({20000}));
   const Histogram histogram = histogram_of(numbers);
   std::sort(numbers.begin(), numbers.end());
   for (const double percentile : {90.0, 99.0, 99.9}) {
@@ -66,7 +62,7 @@ TEST(PercentileRange, CountsZerosAndLeavesAnEmptySideAtZero) {
 // The same search by brute force over all pairs of edges, on a histogram small enough for it.
 TEST(LeastSquaresRange, FindsNoWorseThanEveryOneSidedThreshold) {
   torch::manual_seed(2);
-  const std::vector<float> numbers = row_of(torch::randn({4000}).abs().pow(3));
+  const std::vector<float> numbers = test::numbers_of(torch::randn({4000}).abs().pow(3));
   const Histogram histogram = histogram_of(numbers);
   const double width = bin_width(histogram);
   for (const int bits : {4, 6, 8}) {
@@ -94,7 +90,7 @@ TEST(LeastSquaresRange, LooksBeyondTheFirstRiseOfTheError) {
 
 TEST(LeastSquaresRange, ClipsBothTailsOfATwoSidedDistribution) {
   torch::manual_seed(3);
-  std::vector<float> numbers = row_of(torch::randn({20000}));
+  std::vector<float> numbers = test::numbers_of(torch::randn({20000}));
   numbers.push_back(30.0F);
   numbers.push_back(-20.0F);
   const CodeRange range = least_squares_range(histogram_of(numbers), 4);
@@ -151,7 +147,7 @@ double divergence_by_definition(const Histogram& histogram, std::int64_t end, in
 
 TEST(LeastDivergenceRange, FindsTheLeastOfAllThresholdsByDefinition) {
   torch::manual_seed(4);
-  const std::vector<float> numbers = row_of(torch::randn({3000}).abs() * torch::rand({3000}));
+  const std::vector<float> numbers = test::numbers_of(torch::randn({3000}).abs() * torch::rand({3000}));
   const Histogram histogram = histogram_of(numbers);
   constexpr int bits = 4;
   std::int64_t best_end = 0;
@@ -171,7 +167,7 @@ TEST(LeastDivergenceRange, FindsTheLeastOfAllThresholdsByDefinition) {
 
 TEST(LeastDivergenceRange, ClipsOutliersAndKeepsWhatFits) {
   torch::manual_seed(5);
-  std::vector<float> numbers = row_of(torch::randn({50000}));
+  std::vector<float> numbers = test::numbers_of(torch::randn({50000}));
   const CodeRange plain = least_divergence_range(histogram_of(numbers), 8);
   EXPECT_GT(plain.maximum, 2.0);
   EXPECT_LT(plain.minimum, -2.0);

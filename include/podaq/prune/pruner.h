@@ -93,8 +93,6 @@ class Pruner {
   void mask_below_threshold(const GraphModule& model, const PruneGroup& group, std::int64_t step);
   void regrow(const GraphModule& model, torch::optim::Optimizer& optimizer, double fraction);
   void find_sets(const Graph& graph);
-  [[nodiscard]] std::int64_t zeros_asked(const GraphModule& model, const PruneGroup& group, std::size_t index,
-                                         std::int64_t step) const;
   void prune_units(const GraphModule& model, const PruneGroup& group, std::int64_t zeros);
   void prune_channels(const GraphModule& model, std::size_t group, std::int64_t zeros);
   [[nodiscard]] std::vector<double> channel_scores(const GraphModule& model, const PruneGroup& group) const;

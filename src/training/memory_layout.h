@@ -3,7 +3,7 @@
 #include <torch/types.h>
 
 // What single passes over a tensor's memory ask of it.
-namespace podaq::quantize_detail {
+namespace podaq::training_detail {
 
 /// Floats on the CPU in strided memory.
 inline bool takes_one_pass(const torch::Tensor& x) {
@@ -20,4 +20,4 @@ inline bool has_channel_runs(const torch::Tensor& x) {
   return is_dense_float(x) && x.numel() > 0 && x.stride(0) * x.size(0) == x.numel();
 }
 
-}  // namespace podaq::quantize_detail
+}  // namespace podaq::training_detail
