@@ -18,6 +18,7 @@
 
 #include "compress/checkpoint_tensors.h"
 #include "compress/compressor_state.h"
+#include "compress/goldbarg_checkpoint.h"
 #include "compress/pruner_checkpoint.h"
 #include "compress/quantization_plan.h"
 #include "compress/quantizer_tensors.h"
@@ -36,7 +37,7 @@ using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 constexpr std::string_view format_name = "podaq checkpoint";
-constexpr std::int64_t checkpoint_version = 3;
+constexpr std::int64_t checkpoint_version = 4;
 constexpr std::uint64_t largest_checkpoint = std::uint64_t{1} << 40;
 
 NamedTensors own_tensors(const GraphModule& model) {
@@ -232,6 +233,7 @@ struct Contents {
   PrunerState pruner;
   bool rounded_zeros_folded = false;
   QuantizerState quantizer;
+  GoldbargState goldbarg;
   bool calibrated = false;
   NamedTensors average;
   bool batch_norms_frozen = false;
@@ -270,6 +272,7 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
                 /*is_buffer=*/true);
   archive.write("rounded_zeros_folded", c10::IValue(state.rounded_zeros_folded));
   write_tensors(archive, "quantizer", quantizer);
+  write_goldbarg_state(archive, state.goldbarg ? state.goldbarg->state() : GoldbargState());
   write_tensors(archive, "average", state.average ? named(state.average->tensors()) : NamedTensors());
   archive.write("teacher", c10::IValue(state.teacher));
   archive.write("random", random_state(), /*is_buffer=*/true);
@@ -328,6 +331,7 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     if (state.quantizer)
       read.quantizer =
           quantizer_state_in(path, make_quantizer(*model, state.recipe), read_tensors(archive, "quantizer"));
+    read.goldbarg = read_goldbarg_state(path, state.goldbarg ? &*state.goldbarg : nullptr, archive);
     read.calibrated = read_flag(archive, "calibrated");
     read.average = read_tensors(archive, "average");
     require_fitting_average(path, *model, read.average);
@@ -344,6 +348,9 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     if (read.pruner.updated_step < -1 || read.pruner.updated_step > position)
       refuse_checkpoint(
           path, fmt::format("moved masks for step {}, but stands at step {}", read.pruner.updated_step, position));
+    if (read.goldbarg.updated_position < -1 || read.goldbarg.updated_position > position)
+      refuse_checkpoint(path, fmt::format("chose the steps of [goldbarg] at step {}, but stands at step {}",
+                                          read.goldbarg.updated_position, position));
     read.random = read_random_state(path, archive);
     archive.read("optimizer", read.optimizer);
     if (state.sampler != nullptr) {
@@ -370,6 +377,7 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     state.quantizer->freeze_observers(false);
     state.quantizer->set_state(contents.quantizer);
   }
+  if (state.goldbarg) state.goldbarg->set_state(*state.model, contents.goldbarg);
   state.calibrated = contents.calibrated;
   state.average_is_swapped_in = false;
   if (state.average) state.average->set_tensors({contents.average.begin(), contents.average.end()});

@@ -20,19 +20,23 @@
 namespace podaq {
 namespace {
 
-constexpr std::array<Stage, 6> all_stages = {
-    Stage::dense, Stage::prune, Stage::recover, Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers};
+constexpr std::array all_stages = {
+    Stage::dense,   Stage::prune, Stage::recover, Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers,
+    Stage::goldbarg};
 
-std::array<double, 6> lengths_of(const StageLengths& epochs) {
-  return {epochs.dense,           epochs.prune, epochs.recover, epochs.quantize, epochs.freeze_batch_norm,
-          epochs.freeze_observers};
+using StageEpochs = std::array<double, all_stages.size()>;
+
+StageEpochs lengths_of(const StageLengths& epochs) {
+  return {
+      epochs.dense,   epochs.prune, epochs.recover, epochs.quantize, epochs.freeze_batch_norm, epochs.freeze_observers,
+      epochs.goldbarg};
 }
 
 // Sums are rounded, not summands, so that fractions of epochs do not add up to an error.
 StageEnds stage_ends(const StageLengths& epochs, std::int64_t steps_per_epoch) {
   StageEnds ends{};
   double sum = 0;
-  const std::array<double, 6> lengths = lengths_of(epochs);
+  const StageEpochs lengths = lengths_of(epochs);
   for (std::size_t i = 0; i < ends.size(); ++i) {
     sum += lengths[i];
     ends[i] = std::llround(sum * static_cast<double>(steps_per_epoch));
@@ -51,8 +55,9 @@ void require_steps(std::int64_t value, const std::string& field) {
 
 // Dense and recover stages may vanish: they change nothing that a later stage or conversion relies on.
 void require_working_stages(const Recipe& recipe, const StageEnds& ends, std::int64_t steps_per_epoch) {
-  const std::array<double, 6> lengths = lengths_of(recipe.epochs);
-  for (const Stage stage : {Stage::prune, Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers}) {
+  const StageEpochs lengths = lengths_of(recipe.epochs);
+  for (const Stage stage :
+       {Stage::prune, Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers, Stage::goldbarg}) {
     const auto index = static_cast<std::size_t>(stage);
     if (lengths[index] == 0 || ends[index] > ends[index - 1]) continue;
     compress_detail::refuse_recipe(
@@ -79,15 +84,19 @@ void require_own_parameters(const GraphModule& model, const torch::optim::Optimi
 Stage Compressor::State::stage() const {
   for (const Stage stage : all_stages)
     if (position() < ends[static_cast<std::size_t>(stage)]) return stage;
-  const std::array<double, 6> lengths = lengths_of(recipe.epochs);
+  const StageEpochs lengths = lengths_of(recipe.epochs);
   std::size_t last = all_stages.size() - 1;
   while (lengths[last] == 0) --last;
   return all_stages[last];
 }
 
-bool Compressor::State::has_reached(Stage stage) const {
+std::int64_t Compressor::State::begin_of(Stage stage) const {
   const auto index = static_cast<std::size_t>(stage);
-  return index == 0 || position() >= ends[index - 1];
+  return index == 0 ? 0 : ends[index - 1];
+}
+
+bool Compressor::State::has_reached(Stage stage) const {
+  return position() >= begin_of(stage);
 }
 
 void Compressor::State::follow_position() {
@@ -95,6 +104,7 @@ void Compressor::State::follow_position() {
   if (removal_is_due())
     remove_channels(pruned_channels(model->graph(), find_prunable_channels(model->graph()), pruner->masks()));
   if (is_quantizing()) quantizer->enable(*model);
+  if (goldbarg && has_reached(Stage::goldbarg)) goldbarg->update(*model, position());
   if (recipe.epochs.freeze_batch_norm > 0 && has_reached(Stage::freeze_batch_norm)) model->freeze_batch_norms();
   if (quantizer && recipe.epochs.freeze_observers > 0 && has_reached(Stage::freeze_observers))
     quantizer->freeze_observers();
@@ -147,6 +157,7 @@ Compressor::Compressor(std::shared_ptr<GraphModule> model, Recipe recipe) : stat
                                    "validation).recipe (podaq/compress/resolve_auto.h)");
   if (recipe.prune) state_->groups = compress_detail::plan_pruning(*model, recipe);
   if (recipe.quantize) state_->quantizer = compress_detail::make_quantizer(*model, recipe);
+  if (recipe.goldbarg) state_->goldbarg.emplace(*model, recipe);
   if (recipe.average) state_->average.emplace(recipe.average->decay);
   state_->model = std::move(model);
   state_->recipe = std::move(recipe);
@@ -225,6 +236,8 @@ void Compressor::step() {
 
 void Compressor::end_epoch() {
   if (!state_->is_attached()) throw Error(ErrorCode::invalid_argument, "end_epoch: call attach first");
+  const State& state = *state_;
+  if (state.goldbarg && state.position() > state.begin_of(Stage::goldbarg)) state.goldbarg->end_epoch(*state.model);
   ++state_->epoch;
   state_->steps_in_epoch = 0;
   if (state_->sampler != nullptr) state_->sampler->finish_epoch();
@@ -248,7 +261,7 @@ bool Compressor::settled() const {
   if (!state.is_attached()) return false;
   const std::int64_t last = state.ends.back();
   if (state.position() >= last) return true;
-  if (!state.masks_are_fixed()) return false;
+  if (!state.masks_are_fixed() || state.goldbarg) return false;
   return !state.quantizer || (state.recipe.epochs.freeze_observers > 0 && state.has_reached(Stage::freeze_observers));
 }
 

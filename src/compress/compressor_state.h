@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/goldbarg_training.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/prune/pruner.h"
 #include "podaq/quantize/network_quantizer.h"
@@ -15,7 +16,7 @@
 namespace podaq {
 
 /// Where stages end, in optimizer steps from the start.
-using StageEnds = std::array<std::int64_t, 6>;
+using StageEnds = std::array<std::int64_t, 7>;
 
 struct Compressor::State {
   std::shared_ptr<GraphModule> model;
@@ -23,6 +24,7 @@ struct Compressor::State {
   std::vector<PruneGroup> groups;
   std::optional<NetworkQuantizer> quantizer;
   bool calibrated = false;
+  std::optional<compress_detail::GoldbargTraining> goldbarg;
 
   // Since attach:
   torch::optim::Optimizer* optimizer = nullptr;
@@ -43,6 +45,8 @@ struct Compressor::State {
   [[nodiscard]] std::int64_t position() const { return epoch * steps_per_epoch + steps_in_epoch; }
   [[nodiscard]] Stage stage() const;
   [[nodiscard]] bool has_reached(Stage stage) const;
+  /// The position of the stage's first step.
+  [[nodiscard]] std::int64_t begin_of(Stage stage) const;
   [[nodiscard]] bool is_quantizing() const {
     return quantizer && (calibrated || (is_attached() && has_reached(Stage::quantize)));
   }

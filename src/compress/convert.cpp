@@ -59,6 +59,9 @@ Graph Compressor::convert(const ConvertOptions& options) const {
                 fmt::format("convert: the recipe quantizes, but training is still in stage '{}'; train on, "
                             "call calibrate, or use a recipe without [quantize]",
                             name_of(stage())));
+  if (state.goldbarg && state.goldbarg->state().updated_position < 0)
+    throw Error(ErrorCode::invalid_argument,
+                "convert: the stage goldbarg has not begun; call attach and train, or use a recipe without [goldbarg]");
   if (!state.idle_quantizers.empty())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("convert: trained without their quantizers: {}; do not remove the network's hooks, or keep "
@@ -68,7 +71,9 @@ Graph Compressor::convert(const ConvertOptions& options) const {
   // Weights may have been written since the last step, for instance by restoring an earlier copy.
   if (state.pruner) apply_masks(*state.model, state.pruner->masks());
 
-  return compress_detail::converted_graph(*state.model, state.recipe, state.quantizer ? &*state.quantizer : nullptr,
+  return compress_detail::converted_graph(*state.model, state.recipe,
+                                          {.quantizer = state.quantizer ? &*state.quantizer : nullptr,
+                                           .goldbarg = state.goldbarg ? &*state.goldbarg : nullptr},
                                           options);
 }
 

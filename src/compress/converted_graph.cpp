@@ -71,9 +71,13 @@ Graph integer_graph(const GraphModule& model, const NetworkQuantizer& quantizer)
   return to_integer_graph(fuse(snapshot), integer_plan(model, snapshot, quantizer));
 }
 
-Graph converted_graph(const GraphModule& model, const Recipe& recipe, const NetworkQuantizer* quantizer,
+Graph converted_graph(const GraphModule& model, const Recipe& recipe, const Rounding& rounding,
                       const ConvertOptions& options) {
-  Graph graph = quantizer != nullptr ? integer_graph(model, *quantizer) : fuse(model.snapshot());
+  const auto rounded_graph = [&] {
+    if (rounding.quantizer != nullptr) return integer_graph(model, *rounding.quantizer);
+    return fuse(rounding.goldbarg != nullptr ? rounding.goldbarg->snapshot(model) : model.snapshot());
+  };
+  Graph graph = rounded_graph();
   graph.metadata["producer"] = fmt::format("podaq {}", version);
   graph.metadata["recipe_sha256"] = recipe_hash(recipe);
   return options.remove_dead_channels ? remove_dead_channels(graph) : graph;

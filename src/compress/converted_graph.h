@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compress/goldbarg_training.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/compress/recipe.h"
 #include "podaq/graph/graph.h"
@@ -12,11 +13,16 @@ namespace podaq::compress_detail {
 /// observed, numbers are not finite or an accumulator could overflow.
 [[nodiscard]] Graph integer_graph(const GraphModule& model, const NetworkQuantizer& quantizer);
 
-/// The graph that a file of the network holds: on codes, or float where there is no quantizer. Throws as integer_graph
-/// does.
-/// @param recipe     whose hash the metadata name.
-/// @param quantizer  may be null.
-[[nodiscard]] Graph converted_graph(const GraphModule& model, const Recipe& recipe, const NetworkQuantizer* quantizer,
+/// What rounds a network's numbers; one of them, or none.
+struct Rounding {
+  const NetworkQuantizer* quantizer = nullptr;
+  const GoldbargTraining* goldbarg = nullptr;
+};
+
+/// The graph that a file of the network holds: on codes with a quantizer, else float, with weights as codes where
+/// `rounding` makes some. Throws as integer_graph does.
+/// @param recipe  whose hash the metadata name.
+[[nodiscard]] Graph converted_graph(const GraphModule& model, const Recipe& recipe, const Rounding& rounding,
                                     const ConvertOptions& options = {});
 
 }  // namespace podaq::compress_detail

@@ -11,13 +11,18 @@
 #include <variant>
 
 #include "compress/auto_recipe.h"
+#include "compress/goldbarg_recipe.h"
 #include "compress/prune_words.h"
 #include "compress/recipe_words.h"
 #include "compress/refuse_recipe.h"
+#include "compress/toml_text.h"
 #include "podaq/core/sha256.h"
 
 namespace podaq {
 namespace {
+
+using compress_detail::list_of;
+using compress_detail::quoted;
 
 // Refuses a field that does not hold.
 class Checker {
@@ -50,6 +55,7 @@ void check_stages(const Checker& checker, const Recipe& recipe) {
   checker.require_range(epochs.quantize, 0, longest, "epochs.quantize");
   checker.require_range(epochs.freeze_batch_norm, 0, longest, "epochs.freeze_batch_norm");
   checker.require_range(epochs.freeze_observers, 0, longest, "epochs.freeze_observers");
+  checker.require_range(epochs.goldbarg, 0, longest, "epochs.goldbarg");
 
   checker.require(total_epochs(recipe) > 0 || recipe.quantize, "epochs",
                   "sum to 0: give at least one stage a length (only a recipe with [quantize] can do without training)");
@@ -228,30 +234,12 @@ void check_quantize(const Checker& checker, const QuantizeRecipe& quantize) {
   check_bits(checker, quantize.activation_bits_by_value, 4, "quantize.activation_bits_by_value");
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char letter : text) {
-    const auto code = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\')
-      result += fmt::format("\\{}", letter);
-    else if (code < 0x20 || code == 0x7F)
-      result += fmt::format("\\u{:04X}", static_cast<unsigned>(code));
-    else
-      result += letter;
-  }
-  return result + '"';
-}
-
-std::string list_of(std::span<const std::string> items) {
-  std::string result;
-  for (const std::string& item : items) result += (result.empty() ? "" : ", ") + quoted(item);
-  return '[' + result + ']';
-}
-
 std::string toml_of(const StageLengths& epochs) {
   return fmt::format(
-      "[epochs]\ndense = {}\nprune = {}\nrecover = {}\nquantize = {}\nfreeze_batch_norm = {}\nfreeze_observers = {}\n",
-      epochs.dense, epochs.prune, epochs.recover, epochs.quantize, epochs.freeze_batch_norm, epochs.freeze_observers);
+      "[epochs]\ndense = {}\nprune = {}\nrecover = {}\nquantize = {}\nfreeze_batch_norm = {}\nfreeze_observers = {}\n"
+      "goldbarg = {}\n",
+      epochs.dense, epochs.prune, epochs.recover, epochs.quantize, epochs.freeze_batch_norm, epochs.freeze_observers,
+      epochs.goldbarg);
 }
 
 std::string toml_of(const PruneRecipe& prune) {
@@ -325,15 +313,15 @@ std::string toml_of(const QuantizeRecipe& quantize) {
 }  // namespace
 
 std::string_view name_of(Stage stage) {
-  constexpr std::array<std::string_view, 6> names = {
-      "dense", "prune", "recover", "quantize", "freeze_batch_norm", "freeze_observers"};
+  constexpr std::array<std::string_view, 7> names = {
+      "dense", "prune", "recover", "quantize", "freeze_batch_norm", "freeze_observers", "goldbarg"};
   return names[static_cast<std::size_t>(stage)];
 }
 
 double total_epochs(const Recipe& recipe) {
   const StageLengths& epochs = recipe.epochs;
   return epochs.dense + epochs.prune + epochs.recover + epochs.quantize + epochs.freeze_batch_norm +
-         epochs.freeze_observers;
+         epochs.freeze_observers + epochs.goldbarg;
 }
 
 std::int64_t whole_epochs(const Recipe& recipe) {
@@ -350,6 +338,7 @@ void validate(const Recipe& recipe) {
     checker.require(recipe.average->decay >= 0 && recipe.average->decay < 1, "average.decay",
                     fmt::format("is {}, must lie in [0, 1)", recipe.average->decay));
   check_stages(checker, recipe);
+  compress_detail::check_goldbarg(recipe);
   compress_detail::check_auto(recipe);
 }
 
@@ -357,6 +346,7 @@ std::string to_toml(const Recipe& recipe) {
   std::string text = toml_of(recipe.epochs);
   if (recipe.prune) text += toml_of(*recipe.prune);
   if (recipe.quantize) text += toml_of(*recipe.quantize);
+  if (recipe.goldbarg) text += compress_detail::toml_of(*recipe.goldbarg);
   if (recipe.average) text += fmt::format("\n[average]\ndecay = {}\n", recipe.average->decay);
   if (recipe.automatic) text += compress_detail::toml_of(*recipe.automatic);
   return text;

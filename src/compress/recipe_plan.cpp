@@ -141,6 +141,17 @@ bool is_pooled(const GraphModule& model, const PruneRecipe& prune, const Weighte
          std::ranges::none_of(prune.by_layer, may_prune_by, &LayerSparsity::layers);
 }
 
+std::vector<WeightedLayer> choose_layers(const GraphModule& model, const Recipe& recipe, const std::string& field,
+                                         std::span<const std::string> globs) {
+  const std::vector<WeightedLayer> layers = weighted_layers(model.graph());
+  for (const std::string& glob : globs) require_prunable(model, recipe, field, glob, layers);
+  std::vector<WeightedLayer> chosen;
+  for (const WeightedLayer& layer : layers)
+    if (std::ranges::any_of(globs, [&](const std::string& glob) { return may_prune(model, glob, layer); }))
+      chosen.push_back(layer);
+  return chosen;
+}
+
 std::vector<PruneGroup> plan_pruning(const GraphModule& model, const Recipe& recipe) {
   const PruneRecipe& prune = recipe.prune.value();
   const std::vector<WeightedLayer> layers = weighted_layers(model.graph());

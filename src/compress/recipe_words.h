@@ -29,6 +29,11 @@ inline constexpr std::array words_for<ActivationScale> = {
     std::pair<std::string_view, ActivationScale>{"observed", ActivationScale::observed},
     std::pair<std::string_view, ActivationScale>{"learned", ActivationScale::learned}};
 
+template <>
+inline constexpr std::array words_for<ThresholdCodes> = {
+    std::pair<std::string_view, ThresholdCodes>{"verbatim", ThresholdCodes::verbatim},
+    std::pair<std::string_view, ThresholdCodes>{"clamped", ThresholdCodes::clamped}};
+
 template <typename Choice>
 [[nodiscard]] constexpr std::string_view word_of(Choice choice) {
   for (const auto& [word, value] : words_for<Choice>)

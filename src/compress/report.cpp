@@ -1,6 +1,7 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <variant>
 
 #include "compress/compressor_state.h"
@@ -36,6 +37,9 @@ CompressionReport Compressor::report() const {
       for (std::size_t i = 0; i < state.model->steps().size(); ++i)
         if (state.quantizer->placement().on_codes[i] && graph.nodes[state.model->steps()[i].node].name == layer.name)
           entry.weight_bits = state.quantizer->weight_quantization(i).bits;
+    if (state.goldbarg && state.recipe.goldbarg->bits)
+      if (const auto& names = state.goldbarg->tensors(); std::ranges::find(names, layer.weight) != names.end())
+        entry.weight_bits = *state.recipe.goldbarg->bits;
     report.layers.push_back(std::move(entry));
   }
   if (state.quantizer)

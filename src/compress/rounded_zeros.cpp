@@ -27,6 +27,7 @@ torch::Tensor is_code_zero(const Tensor& codes) {
 }  // namespace
 
 Masks Compressor::State::rounded_zeros() const {
+  if (goldbarg) return goldbarg->rounded_zeros(*model);
   if (!is_quantizing()) return {};
   Graph integers;
   try {

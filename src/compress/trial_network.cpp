@@ -62,7 +62,7 @@ Graph TrialNetwork::converted(std::span<const LayerCandidate> chosen) {
   const Recipe trial = with_candidates(recipe_, layers_, chosen);
   apply_masks(*model_, masks_of(trial));
   const std::optional<NetworkQuantizer> quantizer = trial.quantize ? std::optional(quantizer_of(trial)) : std::nullopt;
-  Graph graph = converted_graph(*model_, trial, quantizer ? &*quantizer : nullptr);
+  Graph graph = converted_graph(*model_, trial, {.quantizer = quantizer ? &*quantizer : nullptr});
   rewind(*model_, snapshot_);
   return graph;
 }

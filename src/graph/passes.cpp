@@ -3,17 +3,55 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "graph/node_access.h"
 #include "podaq/graph/steps.h"
+#include "podaq/numerics/rounding.h"
 
 namespace podaq {
 
 namespace {
 
 using namespace graph_detail;
+
+// A weight of codes times a factor per channel, in its scales; none where one of these would be no scale.
+std::optional<Tensor> scaled_codes(const Tensor& weight, std::span<const float> factors) {
+  Tensor result = weight;
+  const std::size_t per_channel = weight.bytes.size() / factors.size();
+  const std::span<std::int8_t> codes = elements<std::int8_t>(result);
+  result.scales.assign(factors.size(), 1.0F);
+  for (std::size_t channel = 0; channel < factors.size(); ++channel) {
+    const std::span own = codes.subspan(channel * per_channel, per_channel);
+    const float factor = factors[channel];
+    if (factor == 0.0F || std::ranges::all_of(own, [](std::int8_t code) { return code == 0; })) {
+      std::ranges::fill(own, std::int8_t{0});
+      continue;
+    }
+    const float scale = weight.scales[weight.scales.size() == 1 ? 0 : channel] * std::abs(factor);
+    if (!numerics::is_valid_scale(scale)) return std::nullopt;
+    result.scales[channel] = scale;
+    if (factor < 0.0F)
+      for (std::int8_t& code : own) code = static_cast<std::int8_t>(-code);
+  }
+  return result;
+}
+
+// A weight times a factor per channel.
+Tensor scaled(const Tensor& weight, std::span<const float> factors) {
+  if (weight.dtype == DType::s8)
+    if (std::optional<Tensor> codes = scaled_codes(weight, factors)) return *std::move(codes);
+  std::vector<float> weights = numbers_of(weight);
+  const std::size_t per_channel = weights.size() / factors.size();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const float product = weights[i] * factors[i / per_channel];
+    weights[i] = product == 0.0F ? 0.0F : product;  // a pruned weight times a negative factor would be -0
+  }
+  return make_tensor<float>(DType::f32, weight.shape, weights);
+}
 
 // Builds the fused graph step by step.
 class Fuser {
@@ -101,14 +139,7 @@ class Fuser {
   }
 
   void fold(Node& node, const BatchNormAffine& affine) {
-    const Tensor& own_weight = tensor_at(source_, node.tensors[0]);
     const std::size_t channels = affine.scale.size();
-    std::vector<float> weights = numbers_of(own_weight);
-    const std::size_t per_channel = weights.size() / channels;
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      const float product = weights[i] * affine.scale[i / per_channel];
-      weights[i] = product == 0.0F ? 0.0F : product;  // a pruned weight times a negative scale would be -0
-    }
     std::vector<float> bias = affine.shift;
     if (!node.tensors[1].empty()) {
       const std::vector<float> own = numbers_of(tensor_at(source_, node.tensors[1]));
@@ -117,7 +148,7 @@ class Fuser {
     }
     const auto channel_count = static_cast<std::int64_t>(channels);
     node.tensors = {
-        store(node.tensors[0], node.name + ".weight", make_tensor<float>(DType::f32, own_weight.shape, weights)),
+        store(node.tensors[0], node.name + ".weight", scaled(tensor_at(source_, node.tensors[0]), affine.scale)),
         store(node.tensors[1], node.name + ".bias", make_tensor<float>(DType::f32, {channel_count}, bias))};
   }
 

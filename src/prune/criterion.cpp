@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -137,14 +138,21 @@ torch::Tensor score_units(const Criterion& criterion, const Pattern& pattern, co
       criterion);
 }
 
-torch::Tensor threshold_mask(const torch::Tensor& weight, double alpha) {
+double deviation_threshold(const torch::Tensor& weight, double alpha) {
   const torch::NoGradGuard no_grad;
-  const torch::Tensor magnitude = weight.detach().abs();
-  if (magnitude.numel() == 0) return torch::zeros_like(magnitude, torch::kBool);
+  if (weight.numel() == 0) return 0;
   torch::Tensor deviation = weight.detach().std(/*unbiased=*/false);
   if (!deviation.isfinite().item<bool>())
     deviation = weight.detach().masked_select(weight.isfinite()).std(/*unbiased=*/false);
-  torch::Tensor mask = magnitude < deviation * alpha;
+  const auto threshold = alpha * deviation.item<double>();
+  return std::isfinite(threshold) ? threshold : 0;
+}
+
+torch::Tensor threshold_mask(const torch::Tensor& weight, double threshold) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor magnitude = weight.detach().abs();
+  if (magnitude.numel() == 0 || !(threshold > 0)) return torch::zeros_like(magnitude, torch::kBool);
+  torch::Tensor mask = magnitude <= threshold;
   const torch::Tensor largest = magnitude.reshape({-1}).nan_to_num(std::numeric_limits<double>::infinity()).argmax();
   mask.view({-1}).index_fill_(0, largest, false);
   return mask;

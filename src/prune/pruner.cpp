@@ -199,8 +199,10 @@ void Pruner::mask_below_threshold(const GraphModule& model, const PruneGroup& gr
   schedule.initial_sparsity = 0;
   schedule.final_sparsity = std::get<DeviationThreshold>(options_.criterion).alpha;
   const double alpha = sparsity_at(schedule, step);
-  for (const WeightedLayer& layer : group.layers)
-    state_.masks[layer.weight] = threshold_mask(model.tensor(layer.weight), alpha);
+  for (const WeightedLayer& layer : group.layers) {
+    const torch::Tensor weight = model.tensor(layer.weight);
+    state_.masks[layer.weight] = threshold_mask(weight, deviation_threshold(weight, alpha));
+  }
 }
 
 void Pruner::regrow(const GraphModule& model, torch::optim::Optimizer& optimizer, double fraction) {

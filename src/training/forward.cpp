@@ -127,19 +127,33 @@ torch::Tensor GraphModule::run(std::size_t index, const std::vector<torch::Tenso
   return training_detail::apply(graph_, node, inputs, is_training(), plan.owned_input, generator_);
 }
 
-LayerParameters GraphModule::folded_parameters(const Step& step) const {
-  const NodePlan& plan = plans_[step.node];
-  const LayerParameters parameters = {.weight = plan.tensors[0], .bias = plan.tensors[1]};
+LayerParameters GraphModule::own_parameters(const Step& step, bool with_hooks) const {
+  const std::vector<torch::Tensor>& tensors = plans_[step.node].tensors;
+  LayerParameters parameters = {.weight = tensors[0], .bias = tensors[1]};
+  if (!with_hooks || tensor_hooks_.empty()) return parameters;
+  const std::vector<std::string>& names = graph_.nodes[step.node].tensors;
+  if (const auto hook = tensor_hooks_.find(names[0]); hook != tensor_hooks_.end())
+    parameters.weight = hook->second(parameters.weight);
+  if (const auto hook = tensor_hooks_.find(names[1]); hook != tensor_hooks_.end())
+    parameters.bias = hook->second(parameters.bias);
+  return parameters;
+}
+
+LayerParameters GraphModule::with_batch_norm(const Step& step, const LayerParameters& parameters) const {
   if (!step.batch_norm) return parameters;
   return folded(parameters, std::get<BatchNorm>(graph_.nodes[*step.batch_norm].op), plans_[*step.batch_norm].tensors);
 }
 
+LayerParameters GraphModule::folded_parameters(const Step& step) const {
+  return with_batch_norm(step, own_parameters(step, false));
+}
+
 LayerParameters GraphModule::parameters_of_step(const Step& step) const {
-  const NodePlan& plan = plans_[step.node];
-  const bool norm_follows = step.batch_norm && !statistics_are_fixed();
-  const LayerParameters parameters =
-      norm_follows ? LayerParameters{.weight = plan.tensors[0], .bias = plan.tensors[1], .bias_is_final = false}
-                   : folded_parameters(step);
+  LayerParameters parameters = own_parameters(step, true);
+  if (step.batch_norm && !statistics_are_fixed())
+    parameters.bias_is_final = false;
+  else
+    parameters = with_batch_norm(step, parameters);
   const auto hook = parameter_hooks_.find(step.output);
   return hook == parameter_hooks_.end() ? parameters : hook->second(parameters);
 }

@@ -148,6 +148,18 @@ void GraphModule::remove_channels(const SmallerGraph& smaller) {
   plans_ = std::move(shrunk.plans_);
 }
 
+void GraphModule::set_tensor_hook(const std::string& name, TensorHook hook) {
+  const auto uses = [&](const Node& node) {
+    return has_weights(node.op) && std::ranges::find(node.tensors, name) != node.tensors.end();
+  };
+  if (name.empty() || std::ranges::none_of(graph_.nodes, uses))
+    throw Error(ErrorCode::invalid_argument, concat("no conv or linear step uses a tensor '", name, "'"));
+  if (hook)
+    tensor_hooks_[name] = std::move(hook);
+  else
+    tensor_hooks_.erase(name);
+}
+
 void GraphModule::set_parameter_hook(ValueId step_output, ParameterHook hook) {
   const auto step = std::ranges::find(steps_, step_output, &Step::output);
   const auto has_parameters = [&](const Op& op) { return has_weights(op) || std::holds_alternative<BatchNorm>(op); };
@@ -172,6 +184,7 @@ void GraphModule::set_value_hook(ValueId value, ValueHook hook) {
 }
 
 void GraphModule::clear_hooks() {
+  tensor_hooks_.clear();
   parameter_hooks_.clear();
   value_hooks_.clear();
 }

@@ -65,6 +65,56 @@ TEST(FuseProperty, RandomGraphsKeepTheirFunctionAndVerify) {
   }
 }
 
+TEST(FuseProperty, WeightsOfCodesStayCodesUnderABatchNorm) {
+  std::size_t folded = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    test::Draws draws(seed);
+    const Graph graph = test::with_weight_codes(test::random_float_graph(seed), draws);
+    const Graph fused = fuse(graph);
+    ASSERT_NO_THROW(verify(fused));
+    for (const Step& step : find_steps(graph)) {
+      const Node& first = graph.nodes[step.node];
+      if (!has_weights(first.op) || !step.batch_norm) continue;
+      const auto node = std::ranges::find(fused.nodes, first.name, &Node::name);
+      ASSERT_NE(node, fused.nodes.end());
+      const Tensor& before = graph.tensors.at(first.tensors[0]);
+      const Tensor& after = fused.tensors.at(node->tensors[0]);
+      EXPECT_EQ(after.dtype, before.dtype);
+      EXPECT_EQ(after.bits, before.bits);
+      folded += before.dtype == DType::s8 ? 1 : 0;
+    }
+    expect_same_function(graph, fused, seed);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(folded, 10U);
+}
+
+TEST(Fuse, ABatchNormTurnsTheSignsOfCodesAndSilencesChannels) {
+  SmallGraph net({4, 9});
+  const ValueId y = net.linear(net.append(GlobalMean{}, {net.input()}), false);
+  net.output(net.batch_norm(y));
+  const std::string weight = net.graph.nodes[1].tensors[0];
+  const std::string gamma = net.graph.nodes[2].tensors[0];
+  const std::vector<std::int8_t> codes = {3, -2, 1, 0, 1, 1, 1, 1, 2, 2, 2, 2, 0, 0, 0, 0};
+  net.graph.tensors[weight] = make_tensor<std::int8_t>(DType::s8, {4, 4}, codes);
+  net.graph.tensors[weight].scales = {0.5F};
+  const auto fused_weight = [&](const std::vector<float>& factors) {
+    net.graph.tensors[gamma] = make_tensor<float>(DType::f32, {4}, factors);
+    const Graph fused = fuse(net.graph);
+    verify(fused);
+    expect_same_function(net.graph, fused, 1);
+    return fused.tensors.at(weight);
+  };
+  const Tensor folded = fused_weight({-2.0F, 0.0F, 1.0F, 3.0F});
+  ASSERT_EQ(folded.dtype, DType::s8);
+  const auto got = elements<std::int8_t>(folded);
+  EXPECT_EQ(std::vector<std::int8_t>(got.begin(), got.end()),
+            (std::vector<std::int8_t>{-3, 2, -1, 0, 0, 0, 0, 0, 2, 2, 2, 2, 0, 0, 0, 0}));
+  EXPECT_EQ(fused_weight({-2.0F, 0.0F, 1e-38F, 3.0F}).dtype, DType::f32) << "0.5 * 1e-38 is no scale";
+  EXPECT_EQ(fused_weight({-2.0F, 0.0F, 1.0F, 1e-38F}).dtype, DType::s8) << "a channel of zeros needs none";
+}
+
 TEST(FuseProperty, EachStepBecomesOneNodeUnderTheNameOfItsFirst) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);

@@ -160,7 +160,7 @@ TEST(DeviationThresholdCriterion, MasksTheShareThatTheDistributionSays) {
   torch::manual_seed(6);
   for (const double alpha : {0.25, 0.75, 1.25}) {
     const auto share = [&](const torch::Tensor& weight) {
-      return threshold_mask(weight, alpha).to(torch::kDouble).mean().item<double>();
+      return threshold_mask(weight, deviation_threshold(weight, alpha)).to(torch::kDouble).mean().item<double>();
     };
     EXPECT_NEAR(share(torch::randn({400, 250})), std::erf(alpha / std::sqrt(2.0)), 0.005);
     EXPECT_NEAR(share(torch::rand({400, 250}) * 2 - 1), alpha / std::sqrt(3.0), 0.005);
@@ -168,11 +168,21 @@ TEST(DeviationThresholdCriterion, MasksTheShareThatTheDistributionSays) {
 }
 
 TEST(DeviationThresholdCriterion, KeepsTheLargestAndWhatIsNotFinite) {
-  EXPECT_FALSE(threshold_mask(torch::tensor({1.0F, -1.0F, 1.5F}), 10).equal(torch::ones({3}, torch::kBool)));
-  EXPECT_TRUE(threshold_mask(torch::tensor({1.0F, -1.0F, 1.5F}), 10).equal(torch::tensor({1, 1, 0}).to(torch::kBool)));
-  EXPECT_EQ(threshold_mask(torch::zeros({5}), 1).sum().item<int>(), 0);
-  const torch::Tensor with_nan = threshold_mask(torch::tensor({not_a_number, 0.01F, 1.0F, -1.0F}), 0.5);
+  const auto mask_of = [](const torch::Tensor& weight, double alpha) {
+    return threshold_mask(weight, deviation_threshold(weight, alpha));
+  };
+  EXPECT_TRUE(mask_of(torch::tensor({1.0F, -1.0F, 1.5F}), 10).equal(torch::tensor({1, 1, 0}).to(torch::kBool)));
+  EXPECT_EQ(mask_of(torch::zeros({5}), 1).sum().item<int>(), 0);
+  EXPECT_EQ(mask_of(torch::ones({5}), 1).sum().item<int>(), 0);  // no deviation
+  const torch::Tensor with_nan = mask_of(torch::tensor({not_a_number, 0.01F, 1.0F, -1.0F}), 0.5);
   EXPECT_TRUE(with_nan.equal(torch::tensor({0, 1, 0, 0}).to(torch::kBool)));
+}
+
+// The thesis's code keeps |w| > b, so that what equals the threshold goes.
+TEST(DeviationThresholdCriterion, MasksWhatEqualsTheThreshold) {
+  const torch::Tensor weight = torch::tensor({1.0F, -1.0F, 1.0F, -1.0F, 3.0F, -3.0F});
+  EXPECT_TRUE(threshold_mask(weight, 1).equal(torch::tensor({1, 1, 1, 1, 0, 0}).to(torch::kBool)));
+  EXPECT_EQ(threshold_mask(weight, 0.999).sum().item<int>(), 0);
 }
 
 }  // namespace

@@ -171,7 +171,8 @@ TEST(DeviationThresholdPruning, FollowsTheWeightsUntilTheScheduleEndsAndStaysThe
       torch::Tensor weight = model->tensor(group.layers[0].weight);
       weight.add_(torch::randn_like(weight), 0.1);
     }
-    const torch::Tensor expected = threshold_mask(model->tensor("conv1.weight"), 0.75);
+    const torch::Tensor weight = model->tensor("conv1.weight");
+    const torch::Tensor expected = threshold_mask(weight, deviation_threshold(weight, 0.75));
     pruner.update(*model, optimizer, step);
     const torch::Tensor mask = pruner.masks().at("conv1.weight");
     if (step <= 4) {

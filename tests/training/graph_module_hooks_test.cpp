@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "podaq/core/error.h"
 #include "podaq/graph/passes.h"
 #include "training/small_net.h"
 
@@ -41,6 +42,45 @@ TEST(GraphModuleHooks, TrainingHooksTheWeightAndKeepsBatchStatistics) {
   }
   torch::manual_seed(1);
   EXPECT_LE(largest_difference(pair.captured->forward(x), got), 1e-5);
+}
+
+TEST(GraphModuleHooks, TensorsAreChangedBeforeBatchNormsAreFoldedIntoThem) {
+  const Pair pair = trained_pair();
+  const Tensor x = torch::randn({8, 2, 8});
+  for (const bool training : {true, false})
+    for (const std::string name : {"conv2.weight", "conv2.bias", "head.bias"}) {
+      pair.captured->train(training);
+      const Tensor tensor = pair.captured->tensor(name);
+      pair.captured->set_tensor_hook(name, [](const Tensor& own) { return own.round() + 0.25; });
+      torch::manual_seed(1);
+      const Tensor got = pair.captured->forward(x);
+      got.square().sum().backward();
+      pair.captured->set_tensor_hook(name, {});
+      const Tensor before = tensor.detach().clone();
+      {
+        const torch::NoGradGuard no_grad;
+        tensor.copy_(before.round() + 0.25);
+        torch::manual_seed(1);
+        EXPECT_TRUE(pair.captured->forward(x).equal(got)) << name;
+        tensor.copy_(before);
+        torch::manual_seed(1);
+        EXPECT_FALSE(pair.captured->forward(x).equal(got)) << name << ": the hook is still there";
+      }
+    }
+}
+
+TEST(GraphModuleHooks, OfTensorsStandOnlyOnWeightsAndBiases) {
+  const Pair pair = trained_pair();
+  for (const std::string name : {"norm1.weight", "nowhere.weight", ""})
+    EXPECT_THROW(pair.captured->set_tensor_hook(name, [](const Tensor& own) { return own; }), Error) << name;
+  pair.captured->eval();
+  const Tensor x = torch::randn({2, 2, 8});
+  const Tensor before = pair.captured->forward(x);
+  pair.captured->set_tensor_hook("conv1.weight", [](const Tensor& own) { return own * 2; });
+  EXPECT_TRUE(pair.captured->folded_parameters(step_of(*pair.captured, "head"))
+                  .weight.equal(pair.captured->tensor("head.weight")));
+  pair.captured->clear_hooks();
+  EXPECT_TRUE(pair.captured->forward(x).equal(before));
 }
 
 TEST(GraphModuleHooks, EvalHooksTheFoldedPairAsConversionFoldsIt) {

@@ -16,12 +16,13 @@
 #include "podaq/prune/schedule.h"
 #include "podaq/quantize/adaptive_rounding.h"
 #include "podaq/quantize/observer.h"
+#include "podaq/quantize/threshold_step.h"
 #include "podaq/quantize/weight_scales.h"
 
 namespace podaq {
 
 /// The stages of a recipe, in the order they run.
-enum class Stage : std::uint8_t { dense, prune, recover, quantize, freeze_batch_norm, freeze_observers };
+enum class Stage : std::uint8_t { dense, prune, recover, quantize, freeze_batch_norm, freeze_observers, goldbarg };
 
 /// The stage's name as recipes spell it.
 [[nodiscard]] std::string_view name_of(Stage stage);
@@ -34,6 +35,7 @@ struct StageLengths {
   double quantize = 0;           ///< Fake quantization, masks fixed; batch norms use batch statistics.
   double freeze_batch_norm = 0;  ///< Batch-norm statistics fixed and folded.
   double freeze_observers = 0;   ///< Activation ranges fixed too.
+  double goldbarg = 0;           ///< Pruned and quantized by thresholds (GoldbargRecipe); goes with dense alone.
 };
 
 /// A sparsity for the layers that a glob chooses.
@@ -124,6 +126,26 @@ struct QuantizeRecipe {
   std::optional<PostTrainingRecipe> post_training = {};
 };
 
+/// The strategy of Goldbarg et al. as their code computes it (dl_compression, 2022), in place of [prune] and
+/// [quantize]. For each weight and bias tensor, before each batch of the stage goldbarg: numbers with |w| <= b become
+/// 0, where b = alpha * (population standard deviation of the tensor, zeros included); the network computes with the
+/// rest rounded to steps of (max|w| - b) / (2^(bits-1) - 1); gradients go straight through to the unrounded numbers,
+/// which the optimizer moves. Batch norms and activations stay float. Three strategies: alpha alone prunes, bits alone
+/// quantize, both do both.
+///
+/// The file holds weights as codes under float inputs where at most 8 bits hold them, else as floats; batch norms go
+/// into scales. The first batch of an epoch runs on the weights that ended the epoch before, which the original code
+/// would prune and round once more.
+struct GoldbargRecipe {
+  double alpha = 0;                                 ///< In [0, 10]; 0 prunes nothing.
+  std::optional<int> bits = {};                     ///< 2 to 16; none: rounds nothing.
+  ThresholdCodes codes = ThresholdCodes::verbatim;  ///< Whether codes may need more than `bits` bits, as they did.
+  bool biases = true;                               ///< Whether biases are pruned and rounded too.
+  bool restart_from_quantized = true;  ///< Whether the rounded numbers replace the unrounded ones after each epoch.
+  /// Globs of layer or weight names. Layers that need no gradient are taken only where one names them without wildcard.
+  std::vector<std::string> layers = {"*"};
+};
+
 /// An exponential moving average of the weights, which conversion takes in place of the last ones (see WeightAverage).
 /// It begins when the masks are fixed.
 struct AverageRecipe {
@@ -168,6 +190,7 @@ struct Recipe {
   StageLengths epochs = {};                     ///< How long each stage lasts.
   std::optional<PruneRecipe> prune = {};        ///< None: nothing is pruned.
   std::optional<QuantizeRecipe> quantize = {};  ///< None: the network stays float.
+  std::optional<GoldbargRecipe> goldbarg = {};  ///< In place of [prune] and [quantize].
   std::optional<AverageRecipe> average = {};    ///< None: conversion takes the weights of the last step.
   std::optional<AutoRecipe> automatic = {};     ///< [auto]; a Compressor takes none: `resolve_auto` goes before.
   /// Where a recipe read from text says what, for later errors: "prune.sparsity" -> "recipe.toml:12".

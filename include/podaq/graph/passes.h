@@ -18,8 +18,9 @@ struct BatchNormAffine {
 /// batch norms are folded into weights and biases, clamps and adds into their producers, dropouts dropped (one that
 /// computes an output of the graph becomes a reshape, so that the output keeps its name). A batch norm of one or two
 /// spatial dimensions that follows no conv or linear becomes a depthwise 1x1 convolution; any other stays.
-/// Weights that are exactly 0 stay exactly +0. A folded tensor keeps its name unless another node uses it too, in which
-/// case the copy is named after the node. Unused tensors and values are removed.
+/// Weights of codes under float inputs stay codes: the batch norm goes into a scale for each channel, its sign into the
+/// codes. Weights that are exactly 0 stay exactly +0. A folded tensor keeps its name unless another node uses it too,
+/// in which case the copy is named after the node. Unused tensors and values are removed.
 [[nodiscard]] Graph fuse(const Graph& graph);
 
 /// Removes values no node or boundary refers to and tensors no node refers to, renumbering ids.

@@ -47,7 +47,7 @@ struct RandomScore {
   std::uint64_t seed = 1;  ///< The same for all layers.
 };
 
-/// No score and no target: weights with |w| < alpha * (population standard deviation of the layer's weights, zeros
+/// No score and no target: weights with |w| <= alpha * (population standard deviation of the layer's weights, zeros
 /// included) are masked. Masks are computed anew at each update, so that a weight may come back until the prune stage
 /// ends; the largest weight always stays. The schedule ramps alpha up, from 0. UnstructuredPattern only.
 struct DeviationThreshold {
@@ -96,8 +96,11 @@ struct ScoreSources {
 [[nodiscard]] torch::Tensor score_units(const Criterion& criterion, const Pattern& pattern, const GraphModule& model,
                                         const WeightedLayer& layer, const ScoreSources& sources);
 
-/// Which weights `DeviationThreshold` masks: bool of the weight's shape. NaN and infinities stay, and are left out of
-/// the deviation.
-[[nodiscard]] torch::Tensor threshold_mask(const torch::Tensor& weight, double alpha);
+/// alpha * (population standard deviation of the finite weights, zeros included); 0 for no weights.
+[[nodiscard]] double deviation_threshold(const torch::Tensor& weight, double alpha);
+
+/// Which weights a threshold masks: bool of the weight's shape, true where |w| <= threshold, save for the largest
+/// weight. NaN and infinities stay, and a threshold of 0 masks nothing.
+[[nodiscard]] torch::Tensor threshold_mask(const torch::Tensor& weight, double threshold);
 
 }  // namespace podaq

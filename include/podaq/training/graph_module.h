@@ -30,6 +30,10 @@ struct LayerParameters {
 /// Changes a step's parameters in the forward pass (fake quantization). Must be differentiable.
 using ParameterHook = std::function<LayerParameters(const LayerParameters&)>;
 
+/// Changes a weight or bias in the forward pass, before anything else is done to it. Must keep the shape and be
+/// differentiable.
+using TensorHook = std::function<torch::Tensor(const torch::Tensor&)>;
+
 /// Changes a value in the forward pass (fake quantization, observation). Must keep the shape and be differentiable.
 /// `training` is the module's own flag.
 using ValueHook = std::function<torch::Tensor(const torch::Tensor& value, bool training)>;
@@ -63,7 +67,7 @@ class GraphModule : public torch::nn::Module {
   /// The parameter or buffer of that name; throws Error(invalid_argument) naming it if there is none.
   [[nodiscard]] torch::Tensor tensor(const std::string& name) const;
 
-  /// What a conv or linear step computes with in eval mode, before any hook: its parameters with the batch norm, if it
+  /// What a conv or linear step computes with in eval mode, without any hook: its parameters with the batch norm, if it
   /// has one, folded in at its running statistics. Differentiable.
   [[nodiscard]] LayerParameters folded_parameters(const Step& step) const;
 
@@ -76,6 +80,9 @@ class GraphModule : public torch::nn::Module {
   /// then. An optimizer must follow (see prune/channel_removal.h).
   void remove_channels(const SmallerGraph& smaller);
 
+  /// Conv and linear steps use what this hook makes of the tensor of that name where it is their weight or bias, and
+  /// fold batch norms into that; an empty function removes it. Throws Error(invalid_argument) where no step does.
+  void set_tensor_hook(const std::string& name, TensorHook hook);
   /// The step whose output is `value` gets this hook on its parameters; an empty function removes it.
   void set_parameter_hook(ValueId step_output, ParameterHook hook);
   /// `value` (an input of the graph or a step's output) passes through this hook; an empty function removes it.
@@ -117,6 +124,8 @@ class GraphModule : public torch::nn::Module {
   [[nodiscard]] torch::Tensor checked_input(std::size_t index, const torch::Tensor& input) const;
   [[nodiscard]] torch::Tensor run(std::size_t node, const std::vector<torch::Tensor>& values) const;
   [[nodiscard]] torch::Tensor run_batch_norm(std::size_t node, const torch::Tensor& input) const;
+  [[nodiscard]] LayerParameters own_parameters(const Step& step, bool with_hooks) const;
+  [[nodiscard]] LayerParameters with_batch_norm(const Step& step, const LayerParameters& parameters) const;
   [[nodiscard]] LayerParameters parameters_of_step(const Step& step) const;
   [[nodiscard]] torch::Tensor with_hook(ValueId value, const torch::Tensor& tensor) const;
 
@@ -124,6 +133,7 @@ class GraphModule : public torch::nn::Module {
   std::vector<Step> steps_;
   std::map<std::string, torch::Tensor> tensors_;
   std::vector<NodePlan> plans_;
+  std::map<std::string, TensorHook> tensor_hooks_;
   std::map<ValueId, ParameterHook> parameter_hooks_;
   std::map<ValueId, ValueHook> value_hooks_;
   std::optional<at::Generator> generator_;
