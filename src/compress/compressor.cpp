@@ -265,6 +265,10 @@ bool Compressor::settled() const {
   return !state.quantizer || (state.recipe.epochs.freeze_observers > 0 && state.has_reached(Stage::freeze_observers));
 }
 
+bool Compressor::averages() const {
+  return state_->average.has_value();
+}
+
 void Compressor::swap_average() {
   state_->swap_average();
 }

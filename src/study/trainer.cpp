@@ -67,6 +67,15 @@ double accuracy_on(GraphModule& model, const Dataset& dataset) {
   return predict(model, dataset).eq(labels).to(torch::kDouble).mean().item<double>();
 }
 
+// Of the network that would be converted: with [average], of the average.
+double validate(GraphModule& model, Compressor* compressor, const Dataset& validation) {
+  if (compressor == nullptr) return accuracy_on(model, validation);
+  compressor->swap_average();
+  const double accuracy = accuracy_on(model, validation);
+  compressor->swap_average();
+  return accuracy;
+}
+
 }  // namespace
 
 TensorData view_as_tensors(const Dataset& dataset) {
@@ -98,6 +107,7 @@ TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& tra
   if (compressor != nullptr) compressor->attach(optimizer, sampler, {.steps_per_epoch = steps});
   const auto loss_options = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(options.label_smoothing);
 
+  const bool averages = compressor != nullptr && compressor->averages();
   TrainResult result;
   NetworkSnapshot best;
   double best_accuracy = -1;
@@ -119,16 +129,18 @@ TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& tra
     }
     const bool settled = compressor == nullptr || compressor->settled();
     if (compressor != nullptr) compressor->end_epoch();
-    const double accuracy = accuracy_on(model, validation);
+    const double accuracy = validate(model, compressor, validation);
     result.validation_accuracy.push_back(accuracy);
     const bool last = epoch + 1 == epochs;
-    if ((options.keep_best && settled && accuracy > best_accuracy) || (last && best.empty())) {
+    const bool may_choose = options.keep_best && settled && !averages;
+    if ((may_choose && accuracy > best_accuracy) || (last && best.empty())) {
       best_accuracy = accuracy;
       result.chosen_epoch = static_cast<std::size_t>(epoch);
       best = take_snapshot(model);
     }
   }
   rewind(model, best);
+  if (averages) compressor->swap_average();
   return result;
 }
 

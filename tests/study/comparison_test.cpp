@@ -109,6 +109,17 @@ TEST_F(CompareStrategies, ReportsWhatTheFilesThemselvesDo) {
   EXPECT_GT(comparison.rows[1].ratio, 2 * comparison.rows[0].ratio);
 }
 
+// The file holds the average of the weights, so that is what is validated, and what the network is left with.
+TEST_F(CompareStrategies, ValidatesAndWritesTheAverageWhereTheRecipeHasOne) {
+  Task task = small_task();
+  task.strategies = {{"average", Recipe::parse("[epochs]\ndense = 3\n[average]\ndecay = 0.95\n")}};
+  const Comparison comparison = compare_strategies(task, {.seed = 5, .threads = 1, .folder = folder_.path()});
+  const ComparisonRow& row = comparison.rows.at(0);
+  EXPECT_EQ(row.agreement, 1);
+  const Evaluation evaluation = evaluate(Model::load(row.file), task.load_data(5, 1).validation);
+  EXPECT_DOUBLE_EQ(row.validation_accuracy, evaluation.all.accuracy());
+}
+
 TEST_F(CompareStrategies, TheSameSeedGivesTheSameFiles) {
   std::vector<std::vector<std::byte>> files;
   for (int run = 0; run < 2; ++run)

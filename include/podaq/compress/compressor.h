@@ -128,6 +128,9 @@ class Compressor {
   /// while the network quantizes and could be converted, else as none.
   [[nodiscard]] CompressionReport report() const;
 
+  /// Whether the recipe has an [average].
+  [[nodiscard]] bool averages() const;
+
   /// Exchanges the network's numbers for the average's, as for validation, and back when called again; without
   /// [average] or before it begins, nothing. `step` throws Error(invalid_argument) while they are exchanged.
   void swap_average();

@@ -25,7 +25,8 @@ struct TrainOptions {
   double label_smoothing = 0;     ///< In [0, 1).
   std::uint64_t seed = 1;         ///< Order of the samples and dropout.
   bool keep_best = true;          ///< End with the epoch of highest validation accuracy, among those whose masks,
-                                  ///< observers and batch norms are final; false: with the last epoch.
+                                  ///< observers and batch norms are final; false, or where the recipe has an
+                                  ///< [average]: with the last epoch.
 };
 
 /// Called after each optimizer step; may throw Error(cancelled).
@@ -49,7 +50,7 @@ struct TrainResult {
 };
 
 /// Trains `model` on `train`. With a compressor, its recipe runs along; its epochs must equal the epochs of this call.
-/// `validation` alone chooses the epoch.
+/// `validation` alone chooses the epoch. With [average], the network validated and left behind is the average.
 TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& train_set, const Dataset& validation,
                   const TrainOptions& options, const StepCallback& after_step = {});
 
