@@ -19,7 +19,8 @@ void Compressor::calibrate(std::span<const CalibrationBatch> batches) {
   if (after.equalize_layers && !batches.empty()) equalize_layers(model);
   podaq::calibrate(model, *state.quantizer, batches);
   if (after.adaptive_rounding) round_adaptively(model, *state.quantizer, batches, after.rounding);
-  if (after.bias_correction) correct_biases(model, *state.quantizer, batches);
+  state.without_bias.clear();
+  if (after.bias_correction) state.without_bias = correct_biases(model, *state.quantizer, batches);
   state.calibrated = true;
 }
 

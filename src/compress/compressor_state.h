@@ -24,6 +24,7 @@ struct Compressor::State {
   std::vector<PruneGroup> groups;
   std::optional<NetworkQuantizer> quantizer;
   bool calibrated = false;
+  std::vector<std::string> without_bias;  // of the last calibration
   std::optional<compress_detail::GoldbargTraining> goldbarg;
 
   // Since attach:

@@ -30,7 +30,7 @@ CompressionReport Compressor::report() const {
   const State& state = *state_;
   const Graph& graph = state.model->graph();
   const Masks rounded = state.rounded_zeros();
-  CompressionReport report;
+  CompressionReport report{.layers = {}, .not_finite_elements = {}, .without_bias = state.without_bias};
   for (const WeightedLayer& layer : weighted_layers(graph)) {
     LayerReport entry = report_layer(*state.model, layer, state.pruner ? &state.pruner->masks() : nullptr, rounded);
     if (state.quantizer)
@@ -69,6 +69,8 @@ std::string to_text(const CompressionReport& report) {
   text += counts_of(all) + '\n';
   for (const auto& [name, count] : report.not_finite_elements)
     text += fmt::format("value '{}' held {} NaN or infinite elements while observed\n", name, count);
+  for (const std::string& layer : report.without_bias)
+    text += fmt::format("layer '{}' has no bias, so its mean error was not corrected\n", layer);
   return text;
 }
 

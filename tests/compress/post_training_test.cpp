@@ -102,6 +102,21 @@ TEST(PostTraining, KeepsPrunedWeightsAtZeroWhateverItDoes) {
   EXPECT_GE(std::count(codes.begin(), codes.end(), std::int8_t{0}), 144);
 }
 
+TEST(PostTraining, ReportNamesTheLayersThatHaveNoBiasToCorrect) {
+  test::NetworkBuilder net;
+  const ValueId x = net.conv(net.input("input", {2, 16}), "bare", 4, 3, false);
+  const auto model = net.build({net.linear(net.apply(GlobalMean{}, "mean", {net.relu(x, "relu")}), "head", 3)});
+  const std::vector<torch::Tensor> batches = {torch::randn({8, 2, 16})};
+  for (const bool corrects : {true, false}) {
+    Compressor compressor(
+        model, {.quantize = QuantizeRecipe{.post_training = PostTrainingRecipe{.bias_correction = corrects}}});
+    compressor.calibrate(batches);
+    const CompressionReport report = compressor.report();
+    EXPECT_EQ(report.without_bias, corrects ? std::vector<std::string>{"bare"} : std::vector<std::string>{});
+    EXPECT_EQ(to_text(report).find("'bare' has no bias") != std::string::npos, corrects);
+  }
+}
+
 TEST(PostTraining, LetsTrainingGoOnFromThere) {
   const auto model = trained();
   const Recipe recipe{.epochs = {.quantize = 1, .freeze_batch_norm = 1, .freeze_observers = 1},

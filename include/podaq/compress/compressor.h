@@ -52,6 +52,8 @@ struct CompressionReport {
   std::vector<LayerReport> layers;  ///< In execution order.
   /// Values that held NaN or infinities while observed, with how many; they never enter a range.
   std::map<std::string, std::int64_t> not_finite_elements;
+  /// Layers that bias correction passed over in the last `calibrate`, because they have no bias.
+  std::vector<std::string> without_bias;
 };
 
 /// The report as a table for people.
