@@ -1,7 +1,8 @@
 // The time of one training step (forward, loss, backward, SGD): through a user's own module (libtorch), through what
-// capture makes of it (dense), with pruning at work (prune: 90 %, along the ramp), and with pruned weights and fake
+// capture makes of it (dense), in the middle of a long ramp to 90 % (prune), and with pruned weights and fake
 // quantization (prune_quantize). All are measured in turn, so that they see the same machine; each has parameters of
-// its own. Prints medians, means (pruning does not move masks at every step), and the ratio of each median to `dense`.
+// its own. Prints medians of elapsed time and of the processor's, and their ratios to `dense`. Few steps of a ramp
+// choose new masks: they are measured apart (prune_change), and `prune` counts them by their share of the ramp.
 //
 //   training_step [--json FILE] [--rounds N] [--batch N] [--threads N]
 #include <torch/torch.h>
@@ -10,16 +11,17 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "compress/recipe_plan.h"
 #include "podaq/capture/capture.h"
 #include "podaq/compress/compressor.h"
 
@@ -103,21 +105,38 @@ Step compressed_step_of(std::shared_ptr<podaq::GraphModule> model, const Batch& 
   };
 }
 
-double milliseconds(const Step& step) {
+struct Time {
+  double elapsed_ms = 0;
+  double processor_ms = 0;  // of all threads
+};
+
+Time time_of(const Step& step) {
   const auto start = std::chrono::steady_clock::now();
+  const std::clock_t processor_start = std::clock();
   step();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const double processor = static_cast<double>(std::clock() - processor_start) * 1000 / CLOCKS_PER_SEC;
+  return {std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count(), processor};
 }
 
-double median(std::vector<double> values) {
+double median(const std::vector<Time>& times, double Time::*kind) {
+  std::vector<double> values;
+  for (const Time& time : times) values.push_back(time.*kind);
   std::ranges::sort(values);
   return values[values.size() / 2];
 }
 
 struct Row {
   std::string net, variant;
-  double median_ms = 0, mean_ms = 0;
+  Time median;
 };
+
+constexpr double ramp_steps = 4000;
+
+// The part of the ramp's steps that choose new masks, by the library's own plan.
+double share_of_changes(const podaq::Recipe& recipe) {
+  const auto options = podaq::compress_detail::plan_schedule(recipe, 0, static_cast<std::int64_t>(ramp_steps), 1);
+  return 1.0 / static_cast<double>(options.schedule.update_every);
+}
 
 std::vector<Row> measure(const std::string& name, nn::Sequential net, const torch::Tensor& data, int classes,
                          int rounds) {
@@ -128,26 +147,30 @@ std::vector<Row> measure(const std::string& name, nn::Sequential net, const torc
     return model;
   };
   net->train();
-  const double steps = rounds + warm_up_rounds;
-  podaq::Recipe prune{.epochs = {.prune = steps}, .prune = podaq::PruneRecipe{.sparsity = 0.9}};
-  podaq::Recipe prune_quantize{.epochs = {.prune = 1, .quantize = steps},
-                               .prune = podaq::PruneRecipe{.sparsity = 0.9},
-                               .quantize = podaq::QuantizeRecipe{}};
-  std::vector<std::pair<std::string, Step>> variants = {
+  const podaq::Recipe prune{.epochs = {.prune = ramp_steps}, .prune = podaq::PruneRecipe{.sparsity = 0.9}};
+  podaq::Recipe prune_change = prune;
+  prune_change.prune->update_every = 1;
+  const podaq::Recipe prune_quantize{.epochs = {.prune = 1, .quantize = ramp_steps},
+                                     .prune = podaq::PruneRecipe{.sparsity = 0.9},
+                                     .quantize = podaq::QuantizeRecipe{}};
+  const std::vector<std::pair<std::string, Step>> variants = {
       {"libtorch", step_of(net, batch)},
       {"dense", step_of(captured(), batch)},
       {"prune", compressed_step_of(captured(), batch, prune)},
+      {"prune_change", compressed_step_of(captured(), batch, prune_change)},
       {"prune_quantize", compressed_step_of(captured(), batch, prune_quantize)}};
-  std::map<std::string, std::vector<double>> times;
+  std::map<std::string, std::vector<Time>> times;
   for (int round = 0; round < rounds + warm_up_rounds; ++round)
     for (const auto& [variant, step] : variants)
-      if (const double time = milliseconds(step); round >= warm_up_rounds) times[variant].push_back(time);
+      if (const Time time = time_of(step); round >= warm_up_rounds) times[variant].push_back(time);
+  const double share = share_of_changes(prune);
+  const auto median_of = [&](const std::string& variant, double Time::*kind) {
+    const double value = median(times.at(variant), kind);
+    return variant == "prune" ? value + (median(times.at("prune_change"), kind) - value) * share : value;
+  };
   std::vector<Row> rows;
-  for (const auto& [variant, step] : variants) {
-    const std::vector<double>& values = times.at(variant);
-    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-    rows.push_back({name, variant, median(values), sum / static_cast<double>(values.size())});
-  }
+  for (const auto& [variant, step] : variants)
+    rows.push_back({name, variant, {median_of(variant, &Time::elapsed_ms), median_of(variant, &Time::processor_ms)}});
   return rows;
 }
 
@@ -156,8 +179,8 @@ void write_json(const std::string& path, const std::vector<Row>& rows) {
   file << "[\n";
   for (std::size_t i = 0; i < rows.size(); ++i)
     file << "  {\"net\": \"" << rows[i].net << "\", \"variant\": \"" << rows[i].variant
-         << "\", \"median_ms\": " << rows[i].median_ms << ", \"mean_ms\": " << rows[i].mean_ms
-         << (i + 1 < rows.size() ? "},\n" : "}\n");
+         << "\", \"median_ms\": " << rows[i].median.elapsed_ms
+         << ", \"median_processor_ms\": " << rows[i].median.processor_ms << (i + 1 < rows.size() ? "},\n" : "}\n");
   file << "]\n";
 }
 
@@ -185,11 +208,14 @@ int main(int argc, char** argv) {
     add(measure("vgg10-1d-" + std::to_string(samples), vgg10(samples), torch::randn({options.batch, 2, samples}), 24,
                 options.rounds));
   add(measure("vgg-2d-28x28", vgg_2d(), torch::randn({options.batch, 1, 28, 28}), 10, options.rounds));
-  double dense_ms = 0;
+  Time dense;
   for (const Row& row : rows) {
-    if (row.variant == "libtorch") dense_ms = (&row + 1)->median_ms;
-    std::printf("%-16s %-14s median %9.3f ms  mean %9.3f ms  %5.3f of dense\n", row.net.c_str(), row.variant.c_str(),
-                row.median_ms, row.mean_ms, row.median_ms / dense_ms);
+    if (row.variant == "libtorch") dense = (&row + 1)->median;
+    const Time time = row.median;
+    std::printf("%-16s %-14s %9.3f ms (%5.3f of dense)  processor %9.3f ms (%5.3f)\n", row.net.c_str(),
+                row.variant.c_str(), time.elapsed_ms, time.elapsed_ms / dense.elapsed_ms, time.processor_ms,
+                time.processor_ms / dense.processor_ms);
   }
+  std::erase_if(rows, [](const Row& row) { return row.variant == "prune_change"; });  // part of `prune`
   if (!options.json.empty()) write_json(options.json, rows);
 }

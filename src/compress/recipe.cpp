@@ -134,7 +134,7 @@ void check_pattern(const Checker& checker, const Recipe& recipe) {
 
 void check_prune_schedule(const Checker& checker, const Recipe& recipe) {
   const PruneRecipe& prune = *recipe.prune;
-  checker.require_range(static_cast<double>(prune.update_every), 1, 1e8, "prune.update_every");
+  if (prune.update_every) checker.require_range(static_cast<double>(*prune.update_every), 1, 1e8, "prune.update_every");
   const bool is_iterative = prune.schedule == ScheduleKind::iterative;
   checker.require(is_iterative || !prune.rounds, "prune.rounds", "is for the schedule iterative alone; leave it out");
   checker.require(!is_iterative || prune.rounds, "prune.schedule", "is iterative, which needs prune.rounds");
@@ -245,13 +245,14 @@ std::string toml_of(const StageLengths& epochs) {
 std::string toml_of(const PruneRecipe& prune) {
   std::string text = fmt::format(
       "\n[prune]\nsparsity = {}\ninitial_sparsity = {}\ncriterion = {}\npattern = \"{}\"\ndistribution = \"{}\"\n"
-      "schedule = \"{}\"\nupdate_every = {}\nlayers = {}\n",
+      "schedule = \"{}\"\nlayers = {}\n",
       prune.sparsity, prune.initial_sparsity, quoted(compress_detail::criterion_word(prune.criterion)),
       name_of(prune.pattern), compress_detail::word_of(prune.distribution), compress_detail::word_of(prune.schedule),
-      prune.update_every, list_of(prune.layers));
+      list_of(prune.layers));
   if (const auto* threshold = std::get_if<DeviationThreshold>(&prune.criterion))
     text += fmt::format("alpha = {}\n", threshold->alpha);
   if (const auto* random = std::get_if<RandomScore>(&prune.criterion)) text += fmt::format("seed = {}\n", random->seed);
+  if (prune.update_every) text += fmt::format("update_every = {}\n", *prune.update_every);
   if (prune.rounds) text += fmt::format("rounds = {}\n", *prune.rounds);
   if (prune.rewind_epoch) text += fmt::format("rewind_epoch = {}\n", *prune.rewind_epoch);
   if (prune.regrowth)

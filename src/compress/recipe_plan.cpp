@@ -133,6 +133,12 @@ std::vector<ChosenLayer> chosen_layers(const GraphModule& model, const PruneReci
   return chosen;
 }
 
+std::int64_t default_update_every(const PruneRecipe& prune, std::int64_t ramp_steps) {
+  const bool looks_at_every_step =
+      prune.schedule == ScheduleKind::iterative || std::holds_alternative<DeviationThreshold>(prune.criterion);
+  return looks_at_every_step ? 1 : std::max<std::int64_t>(1, ramp_steps / 100);
+}
+
 }  // namespace
 
 bool is_pooled(const GraphModule& model, const PruneRecipe& prune, const WeightedLayer& layer) {
@@ -217,7 +223,8 @@ PrunerOptions plan_schedule(const Recipe& recipe, std::int64_t begin, std::int64
                     fmt::format("is {}, but the prune stage has {} optimizer steps; the largest that fits is {}", value,
                                 steps, steps));
   };
-  require_fitting("prune.update_every", prune.update_every);
+  const std::int64_t update_every = prune.update_every.value_or(default_update_every(prune, steps));
+  require_fitting("prune.update_every", update_every);
   if (prune.rounds) require_fitting("prune.rounds", *prune.rounds);
   if (prune.regrowth && prune.regrowth->every >= steps)
     refuse_recipe(recipe, "prune.regrowth",
@@ -230,7 +237,7 @@ PrunerOptions plan_schedule(const Recipe& recipe, std::int64_t begin, std::int64
                                      .initial_sparsity = prune.initial_sparsity,
                                      .begin = begin,
                                      .end = end,
-                                     .update_every = prune.update_every,
+                                     .update_every = update_every,
                                      .rounds = prune.rounds.value_or(1)},
                         .regrowth = prune.regrowth};
   if (prune.rewind_epoch)

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <vector>
 
 #include "compress/network_builder.h"
 #include "compress/refusals.h"
@@ -28,6 +30,7 @@ TEST(PruneRecipe, OfEveryCriterionAndPatternComesBackFromItsOwnToml) {
       {.criterion = DeviationThreshold{.alpha = 0.75}, .schedule = ScheduleKind::constant},
       {.pattern = NOfMPattern{2, 4}, .schedule = ScheduleKind::linear},
       {.sparsity = 0.5, .schedule = ScheduleKind::iterative, .rounds = 4, .rewind_epoch = 0.25},
+      {.sparsity = 0.5, .update_every = 12},
       {.sparsity = 0.5, .criterion = GeometricMedian{}, .pattern = ChannelPattern{}, .distribution = Distribution::erk},
       {.sparsity = 0.5, .pattern = ChannelPattern{.align = 4}, .remove_channels = false},
       {.sparsity = 0.5, .pattern = BlockPattern{2, 3}, .regrowth = Regrowth{.every = 7, .fraction = 0.125}}};
@@ -40,6 +43,7 @@ TEST(PruneRecipe, OfEveryCriterionAndPatternComesBackFromItsOwnToml) {
     EXPECT_EQ(again.prune->criterion.index(), prune.criterion.index());
     EXPECT_EQ(again.prune->pattern, prune.pattern);
     EXPECT_EQ(again.prune->rewind_epoch, prune.rewind_epoch);
+    EXPECT_EQ(again.prune->update_every, prune.update_every);
     EXPECT_EQ(again.prune->remove_channels, prune.remove_channels);
   }
 }
@@ -185,6 +189,48 @@ TEST(PruneRecipe, RefusesSchedulesLongerThanTheStageWhenItLearnsTheSteps) {
                      {"prune.rounds", "8"});
   test::expect_names(refusal_by({.sparsity = 0.5, .regrowth = Regrowth{.every = 8}}), {"prune.regrowth", "every", "8"});
   EXPECT_EQ(refusal_by({.sparsity = 0.5, .update_every = 8, .regrowth = Regrowth{.every = 7}}), "");
+}
+
+// The steps of a ramp of 500 at which the number of masked weights changes, and how many there are at its end.
+struct MaskChanges {
+  std::vector<std::int64_t> steps;
+  std::int64_t masked = 0;
+};
+
+MaskChanges mask_changes(const PruneRecipe& prune) {
+  torch::manual_seed(3);
+  const auto model = small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 0.02);
+  Compressor compressor(model, {.epochs = {.prune = 5}, .prune = prune});
+  compressor.attach(optimizer, {.steps_per_epoch = 100});
+  MaskChanges changes;
+  std::int64_t step = 0;
+  test::run_recipe(
+      *model, optimizer, compressor, 100, [] { return test::make_batch(2, 2, 16, 4); },
+      [&] {
+        std::int64_t masked = 0;
+        for (const LayerReport& layer : compressor.report().layers) masked += layer.masked;
+        ++step;
+        if (masked != changes.masked) changes.steps.push_back(step);
+        changes.masked = masked;
+      });
+  return changes;
+}
+
+TEST(PruneRecipe, WithoutUpdateEveryMovesMasksAHundredTimesAndEndsExactly) {
+  const MaskChanges changes = mask_changes({.sparsity = 0.75, .schedule = ScheduleKind::linear, .layers = {"conv1"}});
+  EXPECT_EQ(changes.steps.size(), 100U);
+  for (const std::int64_t step : changes.steps) EXPECT_EQ(step % 5, 0);
+  EXPECT_EQ(changes.steps.back(), 500);
+  EXPECT_EQ(changes.masked, 144);
+}
+
+// Rounds end where they end, and the threshold follows the weights.
+TEST(PruneRecipe, WithoutUpdateEveryLooksAtEveryStepForRoundsAndThreshold) {
+  const MaskChanges rounds = mask_changes({.sparsity = 0.75, .schedule = ScheduleKind::iterative, .rounds = 3});
+  EXPECT_EQ(rounds.steps, (std::vector<std::int64_t>{167, 334, 500}));
+  const MaskChanges threshold = mask_changes({.criterion = DeviationThreshold{.alpha = 0.75}});
+  EXPECT_TRUE(std::ranges::any_of(threshold.steps, [](std::int64_t step) { return step % 5 != 0; }));
 }
 
 TEST(PruneRecipe, FoldsOnlyWhereItQuantizes) {

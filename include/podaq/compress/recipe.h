@@ -58,7 +58,10 @@ struct PruneRecipe {
   /// After each round of the schedule iterative the weights that are left, and all other parameters and buffers, return
   /// to what they were at this epoch, and the optimizer starts anew. Before the first round's end; none: no rewinding.
   std::optional<double> rewind_epoch = {};
-  std::int64_t update_every = 1;          ///< Optimizer steps between changes of the masks, 1 to 10^8.
+  /// Optimizer steps between changes of the masks, 1 to 10^8. None: the ramp's steps / 100 rounded down, at least 1, so
+  /// that choosing what goes takes no noticeable share of a long ramp; the schedule iterative, whose rounds say when,
+  /// and the criterion threshold look at every step.
+  std::optional<std::int64_t> update_every = {};
   std::optional<Regrowth> regrowth = {};  ///< None: masks only grow.
   /// At the end of this stage (one that quantizes), weights that quantization rounds to zero join the masks of the
   /// layers that the recipe prunes. None: they stay free.
