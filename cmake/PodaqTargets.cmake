@@ -6,6 +6,8 @@ add_library(podaq_build_flags INTERFACE)
 target_compile_options(podaq_build_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -ffp-contract=off -fno-math-errno -ffunction-sections -fdata-sections
   $<$<BOOL:${PODAQ_WERROR}>:-Werror>)
+# g++ collects its garbage from 128 MB on, which takes a sixth of its time where it has read LibTorch's headers.
+target_compile_options(podaq_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>)
 
 # podaq_room_sources(<out> <room>...): the rooms' sources, src/<room>/**/*.cpp.
 function(podaq_room_sources out)
@@ -17,23 +19,29 @@ function(podaq_room_sources out)
   set(${out} ${all} PARENT_SCOPE)
 endfunction()
 
-# podaq_precompiled_torch(): compiles <torch/torch.h>, which takes 25 s a translation unit, once for all targets. Its
-# own target has no definitions of other libraries: the compiler takes a precompiled header only where every macro that
-# was defined then is defined now.
-function(podaq_precompiled_torch)
-  set(source "${CMAKE_CURRENT_BINARY_DIR}/precompiled_torch.cpp")
+# podaq_precompiled_headers(<target> HEADERS <header>... LIBRARIES <library>...): compiles the headers once, for all
+# targets that reuse them. Their own target has no definitions of other libraries: the compiler takes a precompiled
+# header only where every macro that was defined then is defined now.
+function(podaq_precompiled_headers target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;LIBRARIES")
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/${target}.cpp")
   file(CONFIGURE OUTPUT "${source}" CONTENT "")
-  add_library(podaq_precompiled_torch OBJECT EXCLUDE_FROM_ALL "${source}")
-  target_link_libraries(podaq_precompiled_torch PRIVATE podaq::libtorch podaq_build_flags)
-  target_precompile_headers(podaq_precompiled_torch PRIVATE <torch/torch.h>)
+  add_library(${target} OBJECT EXCLUDE_FROM_ALL "${source}")
+  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} podaq_build_flags)
+  target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
 endfunction()
 
-# podaq_precompile(<target>): lets a target use it. Programs are compiled as position-independent code like the
-# libraries, or the compiler refuses it. The header's pending templates still cost 10 s a translation unit: with
-# PODAQ_UNITY the sources of one folder are compiled as one.
-function(podaq_precompile target)
+# podaq_reuse_headers(<target> <precompiled headers>): they are compiled as position-independent code like the
+# libraries, and so must be who reuses them.
+function(podaq_reuse_headers target headers)
   target_compile_options(${target} PRIVATE -fPIC)
-  target_precompile_headers(${target} REUSE_FROM podaq_precompiled_torch)
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+endfunction()
+
+# podaq_precompile(<target>): spares a target reading <torch/torch.h>, 25 s a translation unit. The header's pending
+# templates still cost 10 s each: with PODAQ_UNITY the sources of one folder are compiled as one.
+function(podaq_precompile target)
+  podaq_reuse_headers(${target} podaq_precompiled_torch)
   if(PODAQ_UNITY)
     # A source's own types are of one file only, whatever includes it.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
@@ -48,11 +56,13 @@ function(podaq_precompile target)
 endfunction()
 
 # podaq_test_program(<target> <label> SOURCES <file>... LIBRARIES <library>...): a GoogleTest program, each of its
-# tests known to CTest under the given label and under its kind (see tests/label_by_name.cmake).
+# tests known to CTest under the given label and under its kind (see tests/label_by_name.cmake). Tests are not worth
+# optimizing fully, which takes the compiler half as long again.
 function(podaq_test_program target label)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LIBRARIES")
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} podaq_build_flags GTest::gtest GTest::gtest_main)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
   gtest_discover_tests(${target}
     PROPERTIES TIMEOUT 600 ENVIRONMENT "PODAQ_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"

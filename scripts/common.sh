@@ -10,10 +10,10 @@ fail() {
   exit 1
 }
 
-# Parallel compilers: one a core, but no more than memory holds (a LibTorch translation unit takes up to 2 GB).
+# Parallel compilers: one a core, but no more than memory holds (a LibTorch translation unit takes up to 3 GB).
 build_jobs() {
   cores=$(nproc)
-  by_memory=$(awk '/MemAvailable/ { print int($2 / 2097152) }' /proc/meminfo)
+  by_memory=$(awk '/MemAvailable/ { print int($2 / 3145728) }' /proc/meminfo)
   if [ "$by_memory" -lt 1 ]; then by_memory=1; fi
   if [ "$by_memory" -lt "$cores" ]; then echo "$by_memory"; else echo "$cores"; fi
 }

@@ -1,4 +1,4 @@
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 namespace podaq::testing {
