@@ -153,6 +153,30 @@ TEST(Case16, ALayerThatTrainedWithoutItsQuantizerIsRefusedAndTheOthersKeepTheirL
   EXPECT_EQ(error.find("conv0"), std::string::npos) << error;
 }
 
+// pytorch #33648, #38081, #85627; NNCF #431: ranges and flags of replicas that train side by side differ. A copy has no
+// quantizers and shares no range, so whatever trains in the network's place, conversion refuses what comes of it.
+TEST(Replicas, ThatTrainedInTheNetworksPlaceAreNoticed) {
+  torch::manual_seed(4);
+  const auto model = test::small_classifier();
+  torch::optim::SGD optimizer(model->parameters(), 0.01);
+  Compressor compressor(model, {.epochs = {.quantize = 1}, .quantize = QuantizeRecipe{}});
+  compressor.attach(optimizer, {.steps_per_epoch = 2});
+  model->train();
+  test::train_step(*model, optimizer, test::make_batch(8, 2, 16, 4));
+  compressor.step();
+  EXPECT_NO_THROW((void)compressor.convert());
+
+  const auto replica = std::dynamic_pointer_cast<GraphModule>(model->clone());
+  const test::Batch batch = test::make_batch(8, 2, 16, 4);
+  torch::nn::functional::cross_entropy(replica->forward(batch.samples), batch.labels).backward();
+  for (const auto& item : model->named_parameters())
+    torch::Tensor(item.value()).mutable_grad() = replica->tensor(item.key()).grad();
+  optimizer.step();
+  compressor.step();
+  test::expect_names(test::refusal_of([&] { (void)compressor.convert(); }),
+                     {"without their quantizers", "conv0", "conv1", "classifier"});
+}
+
 // C17: TinyNeuralNetwork #375, an observer that never saw data yields an absurd scale without complaint.
 TEST(Case17, WhatNoDataReachedIsRefusedByName) {
   const auto model = test::small_classifier();

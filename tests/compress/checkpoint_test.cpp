@@ -283,6 +283,29 @@ TEST_P(RefusedCheckpoint, LeavesTheRunAsItWas) {
 
 INSTANTIATE_TEST_SUITE_P(All, RefusedCheckpoint, testing::Range(std::size_t{0}, changes().size()));
 
+// fvcore PR #52, sparseml PR #2201: per-channel parameters of another shape on load.
+TEST(Checkpoint, WithLearnedStepsOfAnotherNumberIsRefusedAndChangesNothing) {
+  Recipe recipe = full_recipe();
+  recipe.quantize = QuantizeRecipe{.weight_scale = WeightScale::learned, .activation_scale = ActivationScale::learned};
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "checkpoint";
+  TrainingRun first(31, "SGD", 0.01, 1e-2, recipe);
+  first.train(17);
+  TrainingRun run(99, "SGD", 0.02, 1e-3, recipe);
+  run.train(16);
+  const std::vector<std::byte> before = bytes_of(run, folder.path() / "own");
+  for (const std::string kind : {"weight_steps:conv1", "weight_momentum:conv1", "activation_steps:input"}) {
+    first.compressor->save_checkpoint(path);
+    tamper(path, [&](torch::jit::Module& file) {
+      torch::jit::Module saved = part_of(file, "quantizer");
+      for (std::int64_t i = 0; i < saved.attr("count").toInt(); ++i)
+        if (saved.attr(concat("name", i)).toStringRef() == kind) saved.setattr(concat("tensor", i), torch::ones({3}));
+    });
+    refusal(*run.compressor, path);
+    EXPECT_EQ(bytes_of(run, folder.path() / "own"), before) << kind;
+  }
+}
+
 TEST(Checkpoint, OfOtherParameterGroupsLeavesTheMomentum) {
   const test::TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "one_group";

@@ -24,7 +24,8 @@ inline Recipe full_recipe() {
       .quantize = QuantizeRecipe{}};
 }
 
-/// One process's training run: network, optimizer with two groups, sampler, compressor.
+/// One process's training run: network, optimizer with two groups, sampler, compressor. The network takes {2, 16} and
+/// has four outputs.
 struct TrainingRun {
   std::shared_ptr<GraphModule> model;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
@@ -37,11 +38,11 @@ struct TrainingRun {
   static constexpr std::int64_t steps_per_epoch = 5;
 
   TrainingRun(std::uint64_t seed, const std::string& kind, double learning_rate, double weight_decay,
-              const Recipe& recipe = full_recipe()) {
+              const Recipe& recipe = full_recipe(), std::shared_ptr<GraphModule> network = nullptr) {
     torch::manual_seed(21);
     data = make_batch(samples, 2, 16, 4);
     torch::manual_seed(seed);
-    model = small_classifier(2, 16, 4, seed);
+    model = network ? std::move(network) : small_classifier(2, 16, 4, seed);
     model->train();
     std::vector<torch::Tensor> weights;
     std::vector<torch::Tensor> others;

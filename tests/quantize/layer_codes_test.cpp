@@ -92,6 +92,24 @@ TEST(LayerCodes, GiveDeadAndTinyChannelsValidScalesAndBiasesThatFit) {
   for (std::size_t i = 2 * 15; i < 4 * 15; ++i) EXPECT_EQ(weights[i], 0);
 }
 
+// FBGEMM PR #584, ao PR #4824 (the vectors of numerics.md 2.3): a one-sided channel neither gets a zero point nor twice
+// the resolution in training, and a two-sided one has the same scale there as in the file.
+TEST(LayerCodes, HaveZeroPointZeroAndOneScaleInTrainingAndFile) {
+  const torch::Tensor weight = torch::tensor({{0.0F, 1.0F, 2.0F, 3.0F}, {-1.149422F, 2.533506F, 0.0F, 1.0F}});
+  const auto encoded = [&](int bits) {
+    return encode_layer("conv", as_tensor(weight), nullptr, {.bits = bits}, {}, input);
+  };
+  const LayerCodes eight = encoded(8);
+  EXPECT_FLOAT_EQ(eight.weight.scales[0], 3.0F / 127);
+  const auto codes = elements<std::int8_t>(eight.weight);
+  EXPECT_EQ(std::vector<int>(codes.begin(), codes.begin() + 4), (std::vector<int>{0, 42, 85, 127}));
+  const LayerCodes four = encoded(4);
+  EXPECT_FLOAT_EQ(four.weight.scales[1], 2.533506F / 7);
+  const torch::Tensor trained = fake_quantize_layer({.weight = weight, .bias = {}}, {.bits = 4}, input).weight;
+  EXPECT_EQ(trained[1][1].item<float>(), 7 * four.weight.scales[1]);
+  EXPECT_EQ(trained[1][0].item<float>(), -3 * four.weight.scales[1]);
+}
+
 // sparseml #408: pruned zeros stored as zero-point codes.
 TEST(LayerCodes, KeepPrunedWeightsAtCodeZero) {
   torch::manual_seed(6);

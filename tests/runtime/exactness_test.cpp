@@ -166,7 +166,7 @@ TEST(ExactnessGolden, EveryNumberOfGroupsGivesTheSameBitsEverywhere) {
 }
 
 // C23: glow #1452, #5920: pooling between different parameters changes the codes.
-TEST(ExactnessGolden, MaxPoolRequantizesWhereParametersDiffer) {
+TEST(ExactnessGolden, PoolingRequantizesWhereParametersDiffer) {
   Graph graph;
   const ValueId input = add_value(graph, "input", {1, 2});
   const ValueId codes = add_value(graph, "codes", {1, 2}, QParams{.scale = 0.1F, .zero_point = 10});
@@ -175,18 +175,19 @@ TEST(ExactnessGolden, MaxPoolRequantizesWhereParametersDiffer) {
   graph.inputs = {input};
   graph.outputs = {output};
   graph.nodes = {{.op = Quantize{}, .name = "quantize", .inputs = {input}, .tensors = {}, .output = codes},
-                 {.op = MaxPool{.kernel = {2}, .stride = {2}, .pads_begin = {0}, .pads_end = {0}, .dilation = {1}},
-                  .name = "pool",
-                  .inputs = {codes},
-                  .tensors = {},
-                  .output = pooled},
+                 {.op = {}, .name = "pool", .inputs = {codes}, .tensors = {}, .output = pooled},
                  {.op = Dequantize{}, .name = "dequantize", .inputs = {pooled}, .tensors = {}, .output = output}};
-  for (const Op& op : {Op{graph.nodes[1].op}, Op{AdaptivePool{.kind = AdaptivePool::Kind::max, .output_size = {1}}}})
+  const auto expect_code = [&](const Op& op, int code) {
+    graph.nodes[1].op = op;
     for (const Isa isa : runnable_isas()) {
-      graph.nodes[1].op = op;
       const auto got = run_model(Model(graph, {.read = {}, .isa = isa}), {{2.0F, 4.0F}}, 1, 1);
-      EXPECT_EQ(got, std::vector<float>{80 * 0.05F});
+      EXPECT_EQ(got, std::vector<float>{static_cast<float>(code) * 0.05F}) << name_of(isa);
     }
+  };
+  expect_code(MaxPool{.kernel = {2}, .stride = {2}, .pads_begin = {0}, .pads_end = {0}, .dilation = {1}}, 80);
+  expect_code(AdaptivePool{.kind = AdaptivePool::Kind::max, .output_size = {1}}, 80);
+  expect_code(AvgPool{.kernel = {2}, .stride = {2}, .pads_begin = {0}, .pads_end = {0}}, 60);
+  expect_code(AdaptivePool{.kind = AdaptivePool::Kind::mean, .output_size = {1}}, 60);
 }
 
 // What NaN and infinities become is defined: the zero point and the ends.
