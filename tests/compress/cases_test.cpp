@@ -251,6 +251,7 @@ TEST(Case20, LearnedStepsStayPositiveUnderAnyLearningRateAndFilesWithOtherScales
       ASSERT_TRUE(std::isfinite(loss.item<double>())) << kind << " " << step;
     }
     for (const auto& item : model->named_parameters()) EXPECT_TRUE(item.value().isfinite().all().item<bool>());
+    EXPECT_NO_THROW((void)Model(compressor.convert())) << "every scale is valid: " << kind;
   }
 
   torch::manual_seed(7);
