@@ -16,6 +16,7 @@ void Compressor::calibrate(std::span<const CalibrationBatch> batches) {
     throw Error(ErrorCode::invalid_argument, "calibrate: the recipe has no [quantize]; add one, or convert without");
   const PostTrainingRecipe after = state.recipe.quantize->post_training.value_or(PostTrainingRecipe{});
   GraphModule& model = *state.model;
+  if (!batches.empty()) state.settle_on_average();
   if (after.equalize_layers && !batches.empty()) equalize_layers(model);
   podaq::calibrate(model, *state.quantizer, batches);
   if (after.adaptive_rounding) round_adaptively(model, *state.quantizer, batches, after.rounding);

@@ -138,6 +138,13 @@ void Compressor::State::swap_average() {
   average_is_swapped_in = !average_is_swapped_in;
 }
 
+void Compressor::State::settle_on_average() {
+  if (!average) return;
+  if (!average_is_swapped_in) swap_average();
+  average->set_tensors({});
+  average_is_swapped_in = false;
+}
+
 std::optional<std::int64_t> Compressor::State::fold_position() const {
   if (!recipe.prune || !recipe.prune->fold_rounded_zeros) return std::nullopt;
   return ends[static_cast<std::size_t>(*recipe.prune->fold_rounded_zeros)];

@@ -65,6 +65,8 @@ struct Compressor::State {
   /// Lets the step's numbers into the average, once masks are fixed.
   void update_average();
   void swap_average();
+  /// Makes the average the network's own numbers; it begins anew if training goes on.
+  void settle_on_average();
 
   /// When weights that round to zero join the masks; none where the recipe leaves them free.
   [[nodiscard]] std::optional<std::int64_t> fold_position() const;

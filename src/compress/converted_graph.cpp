@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -36,6 +37,16 @@ void require_observed(const GraphModule& model, const NetworkQuantizer& quantize
                               "stage, or calibrate, first",
                               name, reader_of(graph, value)));
     }
+}
+
+void require_finite(const Graph& graph) {
+  for (const auto& [name, tensor] : graph.tensors)
+    if (tensor.dtype == DType::f32 &&
+        !std::ranges::all_of(elements<float>(tensor), [](float number) { return std::isfinite(number); }))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("convert: '{}' holds NaN or infinities: training has diverged; go back to an earlier "
+                              "checkpoint, with a lower learning rate",
+                              name));
 }
 
 // The learned steps as they apply to the folded weight (see fake_quantize_layer).
@@ -78,6 +89,7 @@ Graph converted_graph(const GraphModule& model, const Recipe& recipe, const Roun
     return fuse(rounding.goldbarg != nullptr ? rounding.goldbarg->snapshot(model) : model.snapshot());
   };
   Graph graph = rounded_graph();
+  require_finite(graph);
   graph.metadata["producer"] = fmt::format("podaq {}", version);
   graph.metadata["recipe_sha256"] = recipe_hash(recipe);
   return options.remove_dead_channels ? remove_dead_channels(graph) : graph;

@@ -15,12 +15,15 @@ std::vector<std::string> chosen_tensors(const GraphModule& model, const Recipe& 
   const std::vector<WeightedLayer> layers = choose_layers(model, recipe, "goldbarg.layers", recipe.goldbarg->layers);
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) {
-    if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   };
   for (const Node& node : model.graph().nodes) {
     if (!has_weights(node.op) || std::ranges::find(layers, node.name, &WeightedLayer::name) == layers.end()) continue;
+    const auto learns = [&](const std::string& name) { return model.tensor(name).requires_grad(); };
+    const std::string& bias = node.tensors[1];
     add(node.tensors[0]);
-    if (recipe.goldbarg->biases) add(node.tensors[1]);
+    // A frozen bias goes with a frozen layer that the recipe names.
+    if (recipe.goldbarg->biases && !bias.empty() && (learns(bias) || !learns(node.tensors[0]))) add(bias);
   }
   return names;
 }
@@ -42,7 +45,7 @@ void GoldbargTraining::update(GraphModule& model, std::int64_t position) {
       torch::Tensor tensor = model.tensor(name);
       const double threshold = deviation_threshold(tensor, alpha_);
       if (threshold > 0) tensor.masked_fill_(threshold_mask(tensor, threshold), 0.0);
-      if (quantization_) (*steps_)[name] = threshold_step(tensor, threshold, quantization_->bits);
+      if (quantization_) (*steps_)[name] = threshold_step(tensor, threshold, *quantization_);
     }
     updated_position_ = position;
   }
@@ -69,10 +72,11 @@ Graph GoldbargTraining::snapshot(const GraphModule& model) const {
   if (!quantization_) return graph;
   for (const std::string& name : tensors_) {
     Tensor& tensor = graph.tensors.at(name);
+    if (!model.tensor(name).isfinite().all().item<bool>()) continue;  // conversion must see that, rounding hides it
     if (std::optional<Tensor> codes = encode_steps(model.tensor(name), steps_->at(name), *quantization_)) {
       tensor = *std::move(codes);
     } else {
-      const torch::Tensor numbers = rounded(model, name).to(torch::kCPU).contiguous();
+      const torch::Tensor numbers = rounded(model, name).to(torch::kCPU, torch::kFloat).contiguous();
       tensor = make_tensor<float>(DType::f32, tensor.shape,
                                   {numbers.const_data_ptr<float>(), static_cast<std::size_t>(numbers.numel())});
     }

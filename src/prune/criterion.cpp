@@ -152,7 +152,7 @@ torch::Tensor threshold_mask(const torch::Tensor& weight, double threshold) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor magnitude = weight.detach().abs();
   if (magnitude.numel() == 0 || !(threshold > 0)) return torch::zeros_like(magnitude, torch::kBool);
-  torch::Tensor mask = magnitude <= threshold;
+  torch::Tensor mask = magnitude.le(threshold).contiguous();  // of weights in any memory format
   const torch::Tensor largest = magnitude.reshape({-1}).nan_to_num(std::numeric_limits<double>::infinity()).argmax();
   mask.view({-1}).index_fill_(0, largest, false);
   return mask;

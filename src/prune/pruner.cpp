@@ -261,7 +261,7 @@ void Pruner::add_masks(const GraphModule& model, const Masks& more) {
     const torch::Tensor weight = model.tensor(name).detach();
     torch::Tensor& mask = state_.masks[name];
     if (!mask.defined()) mask = torch::zeros_like(added);
-    torch::Tensor both = mask.logical_or(added);
+    torch::Tensor both = mask.logical_or(added).contiguous();
     if (both.numel() > 0 && both.all().item<bool>()) {
       const torch::Tensor largest = weight.abs().masked_fill(mask, -1.0).reshape({-1}).argmax();
       both.view({-1}).index_fill_(0, largest, false);

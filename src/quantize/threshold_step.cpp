@@ -50,15 +50,16 @@ int bits_for(std::int32_t largest) {
 
 }  // namespace
 
-float threshold_step(const torch::Tensor& weight, double threshold, int bits) {
+float threshold_step(const torch::Tensor& weight, double threshold, const ThresholdQuantization& quantization) {
   const torch::NoGradGuard no_grad;
   if (weight.numel() == 0) return 0;
   torch::Tensor largest = weight.detach().abs().max();
   if (!largest.isfinite().item<bool>()) largest = weight.detach().abs().nan_to_num(0.0, 0.0, 0.0).max();
   const double most = largest.item<double>();
   const double above = most > threshold ? most - threshold : most;
-  const auto step = static_cast<float>(above / largest_code(bits));
-  return numerics::is_valid_scale(step) ? step : 0.0F;
+  const auto step = static_cast<float>(above / largest_code(quantization.bits));
+  const bool is_too_fine = quantization.codes == ThresholdCodes::verbatim && most > most_steps * double{step};
+  return numerics::is_valid_scale(step) && !is_too_fine ? step : 0.0F;
 }
 
 torch::Tensor round_to_step(const torch::Tensor& weight, float step, const ThresholdQuantization& quantization) {

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
+#include "compress/conversion.h"
 #include "compress/training_run.h"
 #include "podaq/core/error.h"
 #include "podaq/format/file.h"
@@ -46,6 +49,28 @@ TEST(Average, StepRefusesWhileItIsSwappedIn) {
   run.train(12);
   run.compressor->swap_average();
   EXPECT_THROW(run.step(), Error);
+}
+
+TEST(Average, CalibrationWorksOnItAndConversionTakesWhatThatMade) {
+  for (const bool is_swapped_in : {false, true}) {
+    TrainingRun run(31, "SGD", 0.05, 0,
+                    {.epochs = {.dense = 2},
+                     .quantize = QuantizeRecipe{.post_training = PostTrainingRecipe{.bias_correction = true}},
+                     .average = AverageRecipe{.decay = 0.8}});
+    run.train(10);
+    run.compressor->swap_average();
+    const torch::Tensor weight = run.model->tensor("conv1.weight").detach().clone();
+    const torch::Tensor bias = run.model->tensor("classifier.bias").detach().clone();
+    if (!is_swapped_in) run.compressor->swap_average();
+    const std::vector<torch::Tensor> batches = {run.data.samples};
+    run.compressor->calibrate(batches);
+    EXPECT_TRUE(run.model->tensor("conv1.weight").equal(weight));
+    EXPECT_FALSE(run.model->tensor("classifier.bias").equal(bias));
+    test::expect_agreement(run.model, *run.compressor);
+    const std::vector<std::byte> file = encode(run.compressor->convert());
+    run.compressor->swap_average();
+    EXPECT_EQ(encode(run.compressor->convert()), file);
+  }
 }
 
 TEST(Average, ResumesToTheSameFile) {

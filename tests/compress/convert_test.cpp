@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <vector>
 
 #include "compress/agreement.h"
 #include "compress/conversion.h"
 #include "compress/network_builder.h"
+#include "compress/refusals.h"
 #include "compress/training_loop.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/core/error.h"
@@ -217,6 +220,30 @@ TEST(Convert, AgreesAtEveryWidthOfWeightsAndActivations) {
     for (const test::NodeDistance& distance : test::node_distances(graph, test::record_values(*model, graph, inputs)))
       EXPECT_LE(distance.steps, distance.is_float ? 1e-5 : 1.001) << distance.node;
   }
+}
+
+// Rounding makes 0 of NaN, which must not hide in a file that training has diverged.
+TEST(Convert, RefusesNumbersThatAreNotFiniteInLayersThatStayFloat) {
+  const std::vector<Recipe> recipes = {
+      {.epochs = {.dense = 1}},
+      {.epochs = {.goldbarg = 1}, .goldbarg = GoldbargRecipe{.alpha = 0.5, .bits = 4}},
+      {.epochs = {.goldbarg = 1}, .goldbarg = GoldbargRecipe{.alpha = 0.5, .bits = 16}},
+      {.quantize = QuantizeRecipe{.layers = {"conv0"}}}};
+  for (const float number : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    for (const Recipe& recipe : recipes) {
+      const auto model = small_classifier();
+      Compressor compressor(model, recipe);
+      if (recipe.quantize) compressor.calibrate(std::vector<torch::Tensor>{torch::randn({8, 2, 16})});
+      torch::optim::SGD optimizer(model->parameters(), 0.01);
+      if (!recipe.quantize) compressor.attach(optimizer, {.steps_per_epoch = 3});
+      EXPECT_EQ(test::refusal_of([&] { (void)compressor.convert(); }), "");
+      {
+        const torch::NoGradGuard no_grad;
+        model->tensor("conv1.weight")[3][2][1] = number;
+      }
+      test::expect_names(test::refusal_of(ErrorCode::invalid_argument, [&] { (void)compressor.convert(); }),
+                         {"convert", "conv1.weight", "NaN or infinities"});
+    }
 }
 
 // pytorch PR #77434, #85744, #79862: gamma 0 gives NaN and poisons the running variance; one-sided and dead channels.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -309,6 +310,43 @@ TEST(Goldbarg, TensorsWithoutAStepStayAsTheyAre) {
   const torch::Tensor got = test::run_graph(compressor.convert({.remove_dead_channels = false}), {samples}).at(0);
   EXPECT_TRUE(got.allclose(expected, 1e-5, 1e-6));
   EXPECT_TRUE(test::run_graph(compressor.convert(), {samples}).at(0).equal(got));
+}
+
+TEST(Goldbarg, LeavesFrozenBiasesAloneUnlessTheirFrozenLayerIsNamed) {
+  const auto has_changed = [](bool is_layer_frozen, const std::string& glob) {
+    const auto model = test::small_classifier();
+    model->tensor("classifier.bias").set_requires_grad(false);
+    model->tensor("classifier.weight").set_requires_grad(!is_layer_frozen);
+    const torch::Tensor before = model->tensor("classifier.bias").clone();
+    torch::optim::SGD optimizer(model->parameters(), 0.01);
+    Compressor compressor(model, goldbarg_recipe({.alpha = 1, .layers = {glob}}));
+    compressor.attach(optimizer, {.steps_per_epoch = 3});
+    return !model->tensor("classifier.bias").equal(before);
+  };
+  EXPECT_FALSE(has_changed(false, "*"));
+  EXPECT_FALSE(has_changed(false, "classifier"));
+  EXPECT_FALSE(has_changed(true, "*"));
+  EXPECT_TRUE(has_changed(true, "classifier"));
+}
+
+TEST(Goldbarg, TakesWeightsOfAnyMemoryFormatAndPrecision) {
+  const auto file_of = [](const std::function<void(GraphModule&)>& change) {
+    test::NetworkBuilder net(3);
+    const ValueId x = net.relu(net.conv(net.input("input", {4, 6, 6}), "conv", 8, 3), "relu");
+    const auto model = net.build({net.linear(net.apply(GlobalMean{}, "mean", {x}), "head", 3)});
+    change(*model);
+    torch::optim::SGD optimizer(model->parameters(), 0.01);
+    Compressor compressor(model, goldbarg_recipe({.alpha = 0.5, .bits = 12}));
+    compressor.attach(optimizer, {.steps_per_epoch = 3});
+    return encode(compressor.convert());
+  };
+  const std::vector<std::byte> plain = file_of([](GraphModule&) {});
+  EXPECT_EQ(file_of([](GraphModule& model) {
+              torch::Tensor weight = model.tensor("conv.weight");
+              weight.set_data(weight.contiguous(torch::MemoryFormat::ChannelsLast));
+            }),
+            plain);
+  EXPECT_FALSE(file_of([](GraphModule& model) { model.to(torch::kDouble); }).empty());
 }
 
 TEST(Goldbarg, RecipeTextReadsBack) {

@@ -185,5 +185,16 @@ TEST(DeviationThresholdCriterion, MasksWhatEqualsTheThreshold) {
   EXPECT_EQ(threshold_mask(weight, 0.999).sum().item<int>(), 0);
 }
 
+TEST(DeviationThresholdCriterion, MasksWeightsOfAnyMemoryFormatAlike) {
+  torch::manual_seed(7);
+  const torch::Tensor conv = torch::randn({8, 4, 3, 3});
+  const torch::Tensor linear = torch::randn({6, 10}).t();
+  for (const double threshold : {0.5, 100.0}) {
+    const torch::Tensor channels_last = conv.contiguous(torch::MemoryFormat::ChannelsLast);
+    EXPECT_TRUE(threshold_mask(channels_last, threshold).equal(threshold_mask(conv, threshold)));
+    EXPECT_TRUE(threshold_mask(linear, threshold).equal(threshold_mask(linear.contiguous(), threshold)));
+  }
+}
+
 }  // namespace
 }  // namespace podaq

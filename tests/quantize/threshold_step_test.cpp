@@ -21,25 +21,38 @@ constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 TEST(ThresholdStep, DividesWhatLiesAboveTheThreshold) {
   const torch::Tensor weight = torch::tensor({0.0F, -4.0F, 1.0F});
-  EXPECT_FLOAT_EQ(threshold_step(weight, 0.5, 8), 3.5F / 127);
-  EXPECT_FLOAT_EQ(threshold_step(weight, 0, 3), 4.0F / 3);
-  EXPECT_FLOAT_EQ(threshold_step(weight, 0.75, 2), 3.25F);
-  EXPECT_FLOAT_EQ(threshold_step(weight, 0.75, 16), 3.25F / 32767);
+  EXPECT_FLOAT_EQ(threshold_step(weight, 0.5, {.bits = 8}), 3.5F / 127);
+  EXPECT_FLOAT_EQ(threshold_step(weight, 0, {.bits = 3}), 4.0F / 3);
+  EXPECT_FLOAT_EQ(threshold_step(weight, 0.75, {.bits = 2}), 3.25F);
+  EXPECT_FLOAT_EQ(threshold_step(weight, 0.75, {.bits = 16}), 3.25F / 32767);
 }
 
 TEST(ThresholdStep, IsNoneWhereNothingCanBeRounded) {
-  EXPECT_EQ(threshold_step(torch::zeros({4}), 0, 8), 0);
-  EXPECT_EQ(threshold_step(torch::zeros({0}), 0, 8), 0);
-  EXPECT_EQ(threshold_step(torch::tensor({1e-44F}), 0, 8), 0) << "no normal float";
-  EXPECT_EQ(threshold_step(torch::tensor({not_a_number}), 0, 8), 0);
-  EXPECT_FLOAT_EQ(threshold_step(torch::tensor({not_a_number, infinity, 2.0F}), 0, 3), 2.0F / 3);
-  EXPECT_FLOAT_EQ(threshold_step(torch::tensor({2.0F}), 3, 3), 2.0F / 3) << "nothing above the threshold";
+  EXPECT_EQ(threshold_step(torch::zeros({4}), 0, {.bits = 8}), 0);
+  EXPECT_EQ(threshold_step(torch::zeros({0}), 0, {.bits = 8}), 0);
+  EXPECT_EQ(threshold_step(torch::tensor({1e-44F}), 0, {.bits = 8}), 0) << "no normal float";
+  EXPECT_EQ(threshold_step(torch::tensor({not_a_number}), 0, {.bits = 8}), 0);
+  EXPECT_FLOAT_EQ(threshold_step(torch::tensor({not_a_number, infinity, 2.0F}), 0, {.bits = 3}), 2.0F / 3);
+  EXPECT_FLOAT_EQ(threshold_step(torch::tensor({2.0F}), 3, {.bits = 3}), 2.0F / 3) << "nothing above the threshold";
+}
+
+// A two-class bias, say, whose numbers are nearly opposite, at alpha = 1: b is nearly the largest of them.
+TEST(ThresholdStep, IsNoneWhereVerbatimCodesWouldPassWhatFloatsCanTell) {
+  const torch::Tensor weight = torch::tensor({1.0F, -0.998F, 0.0F});
+  const ThresholdQuantization verbatim{.bits = 16};
+  const float step = threshold_step(weight, 0.99, verbatim);
+  EXPECT_GT(step, 0);
+  EXPECT_TRUE(round_to_step(weight, step, verbatim).allclose(weight, 1e-6));
+  const float finest = threshold_step(weight, 0.997, verbatim);
+  EXPECT_EQ(finest, 0);
+  EXPECT_TRUE(round_to_step(weight, finest, verbatim).equal(weight));
+  EXPECT_FLOAT_EQ(threshold_step(weight, 0.997, {.bits = 16, .codes = ThresholdCodes::clamped}), 0.003F / 32767);
 }
 
 // max = 4 sigma, alpha = 0.75, 8 bits: code 156, which is 9 bits signed.
 TEST(RoundToStep, VerbatimCodesPassTheRangeAndClampedOnesStay) {
   const torch::Tensor weight = torch::tensor({4.0F, -4.0F, 0.76F, 0.0F});
-  const float step = threshold_step(weight, 0.75, 8);
+  const float step = threshold_step(weight, 0.75, {.bits = 8});
   const std::vector<float> verbatim = numbers_of(round_to_step(weight, step, {.bits = 8}));
   EXPECT_FLOAT_EQ(verbatim[0], 156 * step);
   EXPECT_FLOAT_EQ(verbatim[1], -156 * step);
@@ -70,7 +83,7 @@ TEST(RoundToStepProperty, RoundingTwiceChangesNothing) {
   for (const int bits : {2, 3, 4, 8, 12, 16})
     for (const double share : {0.0, 0.3, 0.9}) {
       const torch::Tensor weight = torch::randn({400}) * 0.37;
-      const float step = threshold_step(weight, share * weight.abs().max().item<double>(), bits);
+      const float step = threshold_step(weight, share * weight.abs().max().item<double>(), {.bits = bits});
       const torch::Tensor once = round_to_step(weight, step, {.bits = bits});
       EXPECT_TRUE(round_to_step(once, step, {.bits = bits}).equal(once)) << bits << " bits, " << share;
     }
@@ -82,7 +95,7 @@ TEST(EncodeSteps, GivesTheNumbersOfRoundingInAsFewBitsAsHoldThem) {
     for (const ThresholdCodes codes : {ThresholdCodes::verbatim, ThresholdCodes::clamped}) {
       const torch::Tensor weight = torch::randn({6, 5, 3});
       const double threshold = bits == 8 && codes == ThresholdCodes::verbatim ? 0 : 0.4;
-      const float step = threshold_step(weight, threshold, bits);
+      const float step = threshold_step(weight, threshold, {.bits = bits});
       const ThresholdQuantization quantization{.bits = bits, .codes = codes};
       const std::optional<Tensor> encoded = encode_steps(weight, step, quantization);
       ASSERT_TRUE(encoded.has_value());
@@ -100,7 +113,7 @@ TEST(EncodeSteps, GivesTheNumbersOfRoundingInAsFewBitsAsHoldThem) {
 
 TEST(EncodeSteps, HasNoneForLongerCodesAndNumbersThatAreNone) {
   const torch::Tensor weight = torch::tensor({4.0F, 0.76F});
-  const float step = threshold_step(weight, 0.75, 8);
+  const float step = threshold_step(weight, 0.75, {.bits = 8});
   EXPECT_FALSE(encode_steps(weight, step, {.bits = 8}).has_value());
   EXPECT_TRUE(encode_steps(weight, step, {.bits = 8, .codes = ThresholdCodes::clamped}).has_value());
   EXPECT_FALSE(encode_steps(weight, 0, {.bits = 8}).has_value());

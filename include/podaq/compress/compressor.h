@@ -91,6 +91,7 @@ class Compressor {
 
   /// Quantizes without training, or ahead of it: lets observers see what the float network computes in eval mode on
   /// the batches and does what the recipe's post_training says (which writes to parameters; pruned weights stay 0).
+  /// With [average], the average becomes the network's numbers first, and begins anew if training goes on.
   /// From here on the network is quantized and `convert` possible, and stages that quantize go on from there. Several
   /// calls add up. Throws Error(invalid_argument) for a recipe without [quantize], for no batches ("no data observed"),
   /// and as GraphModule::forward does.

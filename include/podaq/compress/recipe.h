@@ -145,7 +145,8 @@ struct GoldbargRecipe {
   ThresholdCodes codes = ThresholdCodes::verbatim;  ///< Whether codes may need more than `bits` bits, as they did.
   bool biases = true;                               ///< Whether biases are pruned and rounded too.
   bool restart_from_quantized = true;  ///< Whether the rounded numbers replace the unrounded ones after each epoch.
-  /// Globs of layer or weight names. Layers that need no gradient are taken only where one names them without wildcard.
+  /// Globs of layer or weight names. Layers that need no gradient are taken only where one names them without wildcard,
+  /// and biases that need none only with such a layer.
   std::vector<std::string> layers = {"*"};
 };
 

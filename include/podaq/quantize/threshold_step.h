@@ -23,10 +23,12 @@ struct ThresholdQuantization {
 };
 
 /// The step q = (max|w| - threshold) / (2^(bits-1) - 1), over finite weights; where nothing exceeds the threshold,
-/// max|w| / (2^(bits-1) - 1). 0 where that is no step: for a tensor without a finite number other than 0, or where it
-/// would be no normal float with a finite reciprocal.
+/// max|w| / (2^(bits-1) - 1). 0 where that is no step: for a tensor without a finite number other than 0, where it
+/// would be no normal float with a finite reciprocal, and where verbatim codes would pass 2^22 - 1: all that exceeds
+/// the threshold lies so close above it then that rounding would change no more than a float's last bit.
 /// @param threshold  at least 0.
-[[nodiscard]] float threshold_step(const torch::Tensor& weight, double threshold, int bits);
+[[nodiscard]] float threshold_step(const torch::Tensor& weight, double threshold,
+                                   const ThresholdQuantization& quantization);
 
 /// round(w / step) * step, ties to even, at most 2^22 - 1 steps from 0, with gradient 1 everywhere (beyond the codes
 /// of `clamped` too). A step of 0 leaves the tensor as it is.
