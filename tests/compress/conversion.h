@@ -52,7 +52,7 @@ constexpr ConvertOptions with_all_channels{.remove_dead_channels = false};
 
 /// Converts, and compares with the network in eval mode: end to end, then each node by itself on equal input codes.
 inline Graph expect_agreement(const std::shared_ptr<GraphModule>& model, const Compressor& compressor) {
-  const Graph graph = compressor.convert(with_all_channels);
+  Graph graph = compressor.convert(with_all_channels);
   const std::vector<torch::Tensor> inputs = random_inputs(*model, 70);
   model->eval();
   const torch::NoGradGuard no_grad;
