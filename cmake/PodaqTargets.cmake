@@ -55,30 +55,42 @@ function(podaq_precompile target)
   endif()
 endfunction()
 
-# podaq_test_program(<target> <label> SOURCES <file>... LIBRARIES <library>...): a GoogleTest program, each of its
-# tests known to CTest under the given label and under its kind (see tests/label_by_name.cmake). Tests are not worth
-# optimizing fully, which takes the compiler half as long again.
+# podaq_test_program(<target> <label> [BY_SUITE] SOURCES <file>... LIBRARIES <library>...): a GoogleTest program, each of
+# its tests known to CTest under the given label and under its kind (see tests/labels.cmake); BY_SUITE, each of its
+# suites, for programs that take long to start. Tests are not worth optimizing fully, which takes the compiler half as
+# long again.
 function(podaq_test_program target label)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "BY_SUITE" "" "SOURCES;LIBRARIES")
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} podaq_build_flags GTest::gtest GTest::gtest_main)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
-  gtest_discover_tests(${target}
-    PROPERTIES TIMEOUT 600 ENVIRONMENT "PODAQ_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
-      ENVIRONMENT_MODIFICATION PODAQ_TUNING=set:off
-    DISCOVERY_TIMEOUT 120)
-  set(label_script "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
-  set(LABELLED_TESTS ${target}_TESTS)
   set(LABEL ${label})
-  configure_file("${PROJECT_SOURCE_DIR}/tests/label_by_name.cmake.in" "${label_script}" @ONLY)
-  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${label_script}")
+  if(arg_BY_SUITE)
+    set(SUITES_OF ${target})
+    set(script "${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake")
+    configure_file("${PROJECT_SOURCE_DIR}/tests/suites.cmake.in" "${script}" @ONLY)
+  else()
+    gtest_discover_tests(${target}
+      PROPERTIES TIMEOUT 600 ENVIRONMENT "PODAQ_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+        ENVIRONMENT_MODIFICATION PODAQ_TUNING=set:off
+      DISCOVERY_TIMEOUT 120)
+    set(LABELLED_TESTS ${target}_TESTS)
+    set(script "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
+    configure_file("${PROJECT_SOURCE_DIR}/tests/label_by_name.cmake.in" "${script}" @ONLY)
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
 endfunction()
 
-# podaq_room_tests(<room> <library>...): one test program for tests/<room>/*.cpp, if there is any.
+# podaq_room_tests(<room> [BY_SUITE] <library>...): one test program for tests/<room>/*.cpp, if there is any.
 function(podaq_room_tests room)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "BY_SUITE" "" "")
+  set(by_suite "")
+  if(arg_BY_SUITE)
+    set(by_suite BY_SUITE)
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${room}/*.cpp")
   if(sources)
-    podaq_test_program(${room}_tests ${room} SOURCES ${sources} LIBRARIES ${ARGN})
+    podaq_test_program(${room}_tests ${room} ${by_suite} SOURCES ${sources} LIBRARIES ${arg_UNPARSED_ARGUMENTS})
   endif()
 endfunction()
