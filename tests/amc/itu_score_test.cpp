@@ -65,9 +65,10 @@ CodeChain vgg10_1d() {
     net.conv("conv" + std::to_string(block), 64, 3);
     net.append({.op = MaxPool{.kernel = {2}, .stride = {2}, .pads_begin = {0}, .pads_end = {0}, .dilation = {1}},
                 .name = "pool" + std::to_string(block),
-                .inputs = {net.last}});
+                .inputs = {net.last},
+                .tensors = {}});
   }
-  net.append({.op = Reshape{.shape = {512}}, .name = "flatten", .inputs = {net.last}});
+  net.append({.op = Reshape{.shape = {512}}, .name = "flatten", .inputs = {net.last}, .tensors = {}});
   net.linear("linear0", 128);
   net.linear("linear1", 128);
   net.linear("linear2", 24);
