@@ -22,9 +22,8 @@
 #include "compress/pruner_checkpoint.h"
 #include "compress/quantization_plan.h"
 #include "compress/quantizer_tensors.h"
-#include "podaq/core/atomic_file.h"
+#include "compress/sealed_file.h"
 #include "podaq/core/error.h"
-#include "podaq/core/file.h"
 #include "podaq/training/random_sampler.h"
 
 // A checkpoint is an archive of LibTorch's, because its optimizers and samplers write and read their state that way.
@@ -37,7 +36,7 @@ using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 constexpr std::string_view format_name = "podaq checkpoint";
-constexpr std::int64_t checkpoint_version = 4;
+constexpr std::int64_t checkpoint_version = 5;
 constexpr std::uint64_t largest_checkpoint = std::uint64_t{1} << 40;
 
 NamedTensors own_tensors(const GraphModule& model) {
@@ -88,11 +87,11 @@ auto read_or_refuse(const std::filesystem::path& path, const Read& read) {
 }
 
 InputArchive open_archive(const std::filesystem::path& path) {
-  const std::vector<std::byte> bytes = read_file(path, largest_checkpoint);
+  const auto bytes = read_sealed(path, largest_checkpoint);
   InputArchive archive;
   try {
-    archive.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (read_string(archive, "format") == format_name) return archive;
+    if (bytes) archive.load_from(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    if (bytes && read_string(archive, "format") == format_name) return archive;
   } catch (const std::exception&) {
   }
   throw Error(ErrorCode::format,
@@ -291,7 +290,7 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   std::ostringstream stream;
   archive.save_to(stream);
   const std::string bytes = std::move(stream).str();
-  write_file_atomically(path, std::as_bytes(std::span(bytes)));
+  write_sealed(path, std::as_bytes(std::span(bytes)));
 }
 
 void Compressor::load_checkpoint(const std::filesystem::path& path) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "compress/agreement.h"
+#include "compress/tampering.h"
 #include "compress/training_loop.h"
 #include "compress/training_run.h"
 #include "podaq/core/error.h"
@@ -70,9 +71,7 @@ TEST(RemovedChannelsInACheckpoint, ThatDoNotFitAreRefusedAndChangeNothing) {
   written.train(8);
   const auto check = [&](const std::string& attribute, const c10::IValue& value) {
     written.compressor->save_checkpoint(path);
-    torch::jit::Module archive = torch::jit::load(path.string());
-    archive.setattr(attribute, value);
-    archive.save(path.string());
+    test::tamper(path, [&](torch::jit::Module& archive) { archive.setattr(attribute, value); });
     test::TrainingRun run(32, "SGD", 0.02, 1e-2, recipe);
     run.train(1);
     const torch::Tensor before = run.model->tensor("conv1.weight").detach().clone();

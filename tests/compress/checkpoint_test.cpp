@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <filesystem>
@@ -9,8 +8,10 @@
 #include <utility>
 
 #include "compress/network_builder.h"
+#include "compress/tampering.h"
 #include "compress/training_run.h"
 #include "podaq/compress/compressor.h"
+#include "podaq/core/atomic_file.h"
 #include "podaq/core/error.h"
 #include "podaq/core/file.h"
 #include "podaq/core/text.h"
@@ -134,11 +135,25 @@ TEST(Checkpoint, ThatIsDamagedOrNoneIsRefused) {
   EXPECT_THROW(run.compressor->load_checkpoint(path), Error);
 }
 
-// Changes a checkpoint in place, as damage or another program would.
-void tamper(const std::filesystem::path& path, const std::function<void(torch::jit::Module&)>& change) {
-  torch::jit::Module archive = torch::jit::load(path.string());
-  change(archive);
-  archive.save(path.string());
+// LibTorch reads archives without a look at their check sums, so that turned bits would become other weights.
+TEST(Checkpoint, OfWhichAnyBitHasTurnedIsRefusedAndChangesNothing) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "checkpoint";
+  TrainingRun first(31, "Adam", 0.01, 0);
+  first.train(17);
+  first.compressor->save_checkpoint(path);
+  const std::vector<std::byte> whole = read_file(path, std::uint64_t{1} << 30);
+  TrainingRun run(99, "Adam", 0.02, 0);
+  const torch::Tensor before = run.model->tensor("conv1.weight").detach().clone();
+  for (std::size_t i = 0; i < whole.size(); i += 1 + whole.size() / 100) {
+    std::vector<std::byte> damaged = whole;
+    damaged[i] ^= std::byte{4};
+    write_file_atomically(path, damaged);
+    EXPECT_NE(refusal(*run.compressor, path).find("damaged"), std::string::npos) << i;
+  }
+  EXPECT_TRUE(test::same_bits(run.model->tensor("conv1.weight"), before));
+  write_file_atomically(path, whole);
+  run.resume(path, 17);
 }
 
 torch::jit::Module part_of(const torch::jit::Module& archive, const std::string& name) {
@@ -266,7 +281,7 @@ TEST_P(RefusedCheckpoint, LeavesTheRunAsItWas) {
   TrainingRun first(31, "SGD", 0.01, 1e-2);
   first.train(17);
   first.compressor->save_checkpoint(path);
-  tamper(path, change);
+  test::tamper(path, change);
 
   TrainingRun run(99, "SGD", 0.02, 1e-3);
   run.train(8);
@@ -296,7 +311,7 @@ TEST(Checkpoint, WithLearnedStepsOfAnotherNumberIsRefusedAndChangesNothing) {
   const std::vector<std::byte> before = bytes_of(run, folder.path() / "own");
   for (const std::string kind : {"weight_steps:conv1", "weight_momentum:conv1", "activation_steps:input"}) {
     first.compressor->save_checkpoint(path);
-    tamper(path, [&](torch::jit::Module& file) {
+    test::tamper(path, [&](torch::jit::Module& file) {
       torch::jit::Module saved = part_of(file, "quantizer");
       for (std::int64_t i = 0; i < saved.attr("count").toInt(); ++i)
         if (saved.attr(concat("name", i)).toStringRef() == kind) saved.setattr(concat("tensor", i), torch::ones({3}));
@@ -331,8 +346,9 @@ TEST(Checkpoint, ThatLacksPartsIsRefused) {
   archive.write("format", c10::IValue("podaq checkpoint"));
   archive.write("version", c10::IValue(std::int64_t{2}));
   archive.save_to(path.string());
+  compress_detail::write_sealed(path, read_file(path, std::uint64_t{1} << 30));
   TrainingRun run(31, "Adam", 0.01, 0);
-  refusal(*run.compressor, path);
+  EXPECT_NE(refusal(*run.compressor, path).find("version 2"), std::string::npos);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
-#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <filesystem>
 #include <functional>
 
 #include "compress/refusals.h"
+#include "compress/tampering.h"
 #include "compress/training_run.h"
 #include "podaq/core/error.h"
 #include "podaq/format/file.h"
@@ -94,9 +94,7 @@ TEST(PruningCheckpoint, WithScoresOrASnapshotThatDoNotFitIsRefusedAndChangesNoth
     TrainingRun run(31, "SGD", 0.02, 1e-2, recipe_of(prune));
     run.train(8);
     run.compressor->save_checkpoint(path);
-    torch::jit::Module archive = torch::jit::load(path.string());
-    archive.attr(part).toModule().setattr(tensor, value);
-    archive.save(path.string());
+    test::tamper(path, [&](torch::jit::Module& archive) { archive.attr(part).toModule().setattr(tensor, value); });
     const torch::Tensor before = run.model->tensor("conv1.weight").detach().clone();
     EXPECT_NE(test::refusal_of([&] { run.compressor->load_checkpoint(path); }), "") << part << ' ' << tensor;
     EXPECT_TRUE(test::same_bits(run.model->tensor("conv1.weight"), before));
