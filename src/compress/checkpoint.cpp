@@ -287,10 +287,13 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
     archive.write("sampler", sampler);
   }
 
-  std::ostringstream stream;
-  archive.save_to(stream);
-  const std::string bytes = std::move(stream).str();
-  write_sealed(path, std::as_bytes(std::span(bytes)));
+  std::vector<std::byte> bytes;
+  archive.save_to([&](const void* data, std::size_t size) {
+    const auto* first = static_cast<const std::byte*>(data);
+    bytes.insert(bytes.end(), first, first + size);
+    return size;
+  });
+  write_sealed(path, std::move(bytes));
 }
 
 void Compressor::load_checkpoint(const std::filesystem::path& path) {

@@ -20,27 +20,16 @@
 namespace podaq {
 namespace {
 
-constexpr std::array all_stages = {
-    Stage::dense,   Stage::prune, Stage::recover, Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers,
-    Stage::goldbarg};
-
-using StageEpochs = std::array<double, all_stages.size()>;
-
-StageEpochs lengths_of(const StageLengths& epochs) {
-  return {
-      epochs.dense,   epochs.prune, epochs.recover, epochs.quantize, epochs.freeze_batch_norm, epochs.freeze_observers,
-      epochs.goldbarg};
-}
+using compress_detail::epochs_until_end;
+using compress_detail::length_of;
+using compress_detail::stage_lengths;
 
 // Sums are rounded, not summands, so that fractions of epochs do not add up to an error.
 StageEnds stage_ends(const StageLengths& epochs, std::int64_t steps_per_epoch) {
   StageEnds ends{};
-  double sum = 0;
-  const StageEpochs lengths = lengths_of(epochs);
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    sum += lengths[i];
-    ends[i] = std::llround(sum * static_cast<double>(steps_per_epoch));
-  }
+  for (const auto& [stage, length] : stage_lengths)
+    ends[static_cast<std::size_t>(stage)] =
+        std::llround(epochs_until_end(epochs, stage) * static_cast<double>(steps_per_epoch));
   return ends;
 }
 
@@ -55,16 +44,16 @@ void require_steps(std::int64_t value, const std::string& field) {
 
 // Dense and recover stages may vanish: they change nothing that a later stage or conversion relies on.
 void require_working_stages(const Recipe& recipe, const StageEnds& ends, std::int64_t steps_per_epoch) {
-  const StageEpochs lengths = lengths_of(recipe.epochs);
   for (const Stage stage :
        {Stage::prune, Stage::quantize, Stage::freeze_batch_norm, Stage::freeze_observers, Stage::goldbarg}) {
     const auto index = static_cast<std::size_t>(stage);
-    if (lengths[index] == 0 || ends[index] > ends[index - 1]) continue;
+    const double length = length_of(recipe.epochs, stage);
+    if (length == 0 || ends[index] > ends[index - 1]) continue;
     compress_detail::refuse_recipe(
         recipe, fmt::format("epochs.{}", name_of(stage)),
         fmt::format("is {} epochs, which is no step at {} optimizer steps an epoch; give it at least {} (one step), or "
                     "0 to leave the stage out",
-                    lengths[index], steps_per_epoch, 1.0 / static_cast<double>(steps_per_epoch)));
+                    length, steps_per_epoch, 1.0 / static_cast<double>(steps_per_epoch)));
   }
 }
 
@@ -82,12 +71,10 @@ void require_own_parameters(const GraphModule& model, const torch::optim::Optimi
 }  // namespace
 
 Stage Compressor::State::stage() const {
-  for (const Stage stage : all_stages)
+  for (const auto& [stage, length] : stage_lengths)
     if (position() < ends[static_cast<std::size_t>(stage)]) return stage;
-  const StageEpochs lengths = lengths_of(recipe.epochs);
-  std::size_t last = all_stages.size() - 1;
-  while (lengths[last] == 0) --last;
-  return all_stages[last];
+  const auto lasts = [&](const auto& entry) { return recipe.epochs.*entry.second != 0; };
+  return std::find_if(stage_lengths.rbegin(), stage_lengths.rend(), lasts)->first;
 }
 
 std::int64_t Compressor::State::begin_of(Stage stage) const {

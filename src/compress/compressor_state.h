@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compress/goldbarg_training.h"
+#include "compress/stages.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/prune/pruner.h"
 #include "podaq/quantize/network_quantizer.h"
@@ -16,7 +17,7 @@
 namespace podaq {
 
 /// Where stages end, in optimizer steps from the start.
-using StageEnds = std::array<std::int64_t, 7>;
+using StageEnds = std::array<std::int64_t, compress_detail::stage_lengths.size()>;
 
 struct Compressor::State {
   std::shared_ptr<GraphModule> model;

@@ -6,17 +6,6 @@
 #include "podaq/core/error.h"
 
 namespace podaq {
-namespace {
-
-double epochs_until_end(const StageLengths& epochs, Stage stage) {
-  double sum = epochs.dense + epochs.prune + epochs.recover + epochs.quantize;
-  if (stage >= Stage::freeze_batch_norm) sum += epochs.freeze_batch_norm;
-  if (stage >= Stage::freeze_observers) sum += epochs.freeze_observers;
-  return sum;
-}
-
-}  // namespace
-
 // The network holds its average while this lives.
 class Compressor::AverageInPlace {
  public:
@@ -36,8 +25,9 @@ class Compressor::AverageInPlace {
 
 void Compressor::State::require_fixed_masks() const {
   if (masks_are_fixed()) return;
-  double fixed_from = recipe.epochs.dense + recipe.epochs.prune;
-  if (recipe.prune->fold_rounded_zeros) fixed_from = epochs_until_end(recipe.epochs, *recipe.prune->fold_rounded_zeros);
+  double fixed_from = compress_detail::epochs_until_end(recipe.epochs, Stage::prune);
+  if (recipe.prune->fold_rounded_zeros)
+    fixed_from = compress_detail::epochs_until_end(recipe.epochs, *recipe.prune->fold_rounded_zeros);
   if (!is_attached())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("convert: the recipe prunes, but training has not begun; call attach and train: masks are "
@@ -59,7 +49,7 @@ Graph Compressor::convert(const ConvertOptions& options) const {
                 fmt::format("convert: the recipe quantizes, but training is still in stage '{}'; train on, "
                             "call calibrate, or use a recipe without [quantize]",
                             name_of(stage())));
-  if (state.goldbarg && state.goldbarg->state().updated_position < 0)
+  if (state.goldbarg && !state.goldbarg->has_begun())
     throw Error(ErrorCode::invalid_argument,
                 "convert: the stage goldbarg has not begun; call attach and train, or use a recipe without [goldbarg]");
   if (!state.idle_quantizers.empty())

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compress/recipe_checker.h"
 #include "compress/recipe_words.h"
 #include "compress/refuse_recipe.h"
 #include "compress/toml_text.h"
@@ -33,15 +34,13 @@ void check_goldbarg(const Recipe& recipe) {
   const GoldbargRecipe& goldbarg = *recipe.goldbarg;
   require_alone(recipe);
   if (recipe.epochs.goldbarg == 0) refuse_recipe(recipe, "epochs.goldbarg", "is 0, but there is a [goldbarg]");
-  if (!(goldbarg.alpha >= 0 && goldbarg.alpha <= 10))
-    refuse_recipe(recipe, "goldbarg.alpha", fmt::format("is {}, must lie in [0, 10]", goldbarg.alpha));
-  if (goldbarg.bits && (*goldbarg.bits < 2 || *goldbarg.bits > 16))
-    refuse_recipe(recipe, "goldbarg.bits", fmt::format("is {}, must lie in [2, 16]", *goldbarg.bits));
+  const RecipeChecker checker(recipe);
+  checker.require_range(goldbarg.alpha, 0, 10, "goldbarg.alpha");
+  if (goldbarg.bits) checker.require_range(*goldbarg.bits, 2, 16, "goldbarg.bits");
   if (goldbarg.alpha == 0 && !goldbarg.bits)
     refuse_recipe(recipe, "goldbarg", "neither prunes nor quantizes: give it an alpha above 0, bits, or both");
   if (goldbarg.layers.empty()) refuse_recipe(recipe, "goldbarg.layers", "is empty; name layers (\"*\" for all)");
-  for (const std::string& glob : goldbarg.layers)
-    if (glob.empty()) refuse_recipe(recipe, "goldbarg.layers", "holds an empty name");
+  checker.require_globs(goldbarg.layers, "goldbarg.layers");
 }
 
 std::string toml_of(const GoldbargRecipe& goldbarg) {

@@ -86,7 +86,7 @@ Graph GoldbargTraining::snapshot(const GraphModule& model) const {
 
 Masks GoldbargTraining::rounded_zeros(const GraphModule& model) const {
   Masks zeros;
-  if (!quantization_ || updated_position_ < 0) return zeros;
+  if (!quantization_ || !has_begun()) return zeros;
   const torch::NoGradGuard no_grad;
   for (const WeightedLayer& layer : weighted_layers(model.graph()))
     if (steps_->contains(layer.weight))

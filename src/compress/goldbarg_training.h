@@ -44,6 +44,8 @@ class GoldbargTraining {
   /// The tensors that it prunes and rounds, by name.
   [[nodiscard]] const std::vector<std::string>& tensors() const { return tensors_; }
 
+  /// Whether there has been an update.
+  [[nodiscard]] bool has_begun() const { return updated_position_ >= 0; }
   /// Whether it rounds, or prunes alone.
   [[nodiscard]] bool rounds() const { return quantization_.has_value(); }
 

@@ -13,8 +13,9 @@
 #include "compress/auto_recipe.h"
 #include "compress/goldbarg_recipe.h"
 #include "compress/prune_words.h"
+#include "compress/recipe_checker.h"
 #include "compress/recipe_words.h"
-#include "compress/refuse_recipe.h"
+#include "compress/stages.h"
 #include "compress/toml_text.h"
 #include "podaq/core/sha256.h"
 
@@ -23,39 +24,13 @@ namespace {
 
 using compress_detail::list_of;
 using compress_detail::quoted;
+using compress_detail::RecipeChecker;
 
-// Refuses a field that does not hold.
-class Checker {
- public:
-  explicit Checker(const Recipe& recipe) : recipe_(recipe) {}
-
-  void require(bool holds, const std::string& field, const std::string& problem) const {
-    if (!holds) compress_detail::refuse_recipe(recipe_, field, problem);
-  }
-
-  void require_range(double value, double lowest, double highest, const std::string& field) const {
-    require(value >= lowest && value <= highest, field,
-            fmt::format("is {}, must lie in [{}, {}]", value, lowest, highest));
-  }
-
-  void require_globs(std::span<const std::string> globs, const std::string& field) const {
-    for (const std::string& glob : globs) require(!glob.empty(), field, "holds an empty name");
-  }
-
- private:
-  const Recipe& recipe_;
-};
-
-void check_stages(const Checker& checker, const Recipe& recipe) {
+void check_stages(const RecipeChecker& checker, const Recipe& recipe) {
   const StageLengths& epochs = recipe.epochs;
   constexpr double longest = 1e6;
-  checker.require_range(epochs.dense, 0, longest, "epochs.dense");
-  checker.require_range(epochs.prune, 0, longest, "epochs.prune");
-  checker.require_range(epochs.recover, 0, longest, "epochs.recover");
-  checker.require_range(epochs.quantize, 0, longest, "epochs.quantize");
-  checker.require_range(epochs.freeze_batch_norm, 0, longest, "epochs.freeze_batch_norm");
-  checker.require_range(epochs.freeze_observers, 0, longest, "epochs.freeze_observers");
-  checker.require_range(epochs.goldbarg, 0, longest, "epochs.goldbarg");
+  for (const auto& [stage, length] : compress_detail::stage_lengths)
+    checker.require_range(epochs.*length, 0, longest, fmt::format("epochs.{}", name_of(stage)));
 
   checker.require(total_epochs(recipe) > 0 || recipe.quantize, "epochs",
                   "sum to 0: give at least one stage a length (only a recipe with [quantize] can do without training)");
@@ -72,7 +47,7 @@ void check_stages(const Checker& checker, const Recipe& recipe) {
 }
 
 // 1 is let through here: only with the network at hand can the nearest reachable sparsity be named.
-void check_sparsity(const Checker& checker, double sparsity, const Pattern& pattern, const std::string& field) {
+void check_sparsity(const RecipeChecker& checker, double sparsity, const Pattern& pattern, const std::string& field) {
   checker.require_range(sparsity, 0, 1, field);
   const auto* n_of_m = std::get_if<NOfMPattern>(&pattern);
   if (n_of_m == nullptr || sparsity == 0) return;
@@ -82,7 +57,7 @@ void check_sparsity(const Checker& checker, double sparsity, const Pattern& patt
                               name_of(pattern), reachable));
 }
 
-void check_criterion(const Checker& checker, const Recipe& recipe) {
+void check_criterion(const RecipeChecker& checker, const Recipe& recipe) {
   const PruneRecipe& prune = *recipe.prune;
   const std::string problem = problem_with(prune.criterion, prune.pattern);
   checker.require(problem.empty(), "prune.criterion", problem);
@@ -106,7 +81,7 @@ void check_criterion(const Checker& checker, const Recipe& recipe) {
                   "goes not with the criterion threshold; use constant, one_shot, linear or cubic, which ramp alpha");
 }
 
-void check_channels(const Checker& checker, const Recipe& recipe) {
+void check_channels(const RecipeChecker& checker, const Recipe& recipe) {
   const PruneRecipe& prune = *recipe.prune;
   if (!std::holds_alternative<ChannelPattern>(prune.pattern)) {
     checker.require(!prune.remove_channels, "prune.remove_channels", "is for the pattern channels alone; leave it out");
@@ -119,7 +94,7 @@ void check_channels(const Checker& checker, const Recipe& recipe) {
                   "prune.remove_channels = false");
 }
 
-void check_pattern(const Checker& checker, const Recipe& recipe) {
+void check_pattern(const RecipeChecker& checker, const Recipe& recipe) {
   const PruneRecipe& prune = *recipe.prune;
   const std::string problem = problem_with(prune.pattern);
   checker.require(problem.empty(), "prune.pattern", problem);
@@ -132,7 +107,7 @@ void check_pattern(const Checker& checker, const Recipe& recipe) {
                   fmt::format("goes not with the pattern {}; leave it out", name_of(prune.pattern)));
 }
 
-void check_prune_schedule(const Checker& checker, const Recipe& recipe) {
+void check_prune_schedule(const RecipeChecker& checker, const Recipe& recipe) {
   const PruneRecipe& prune = *recipe.prune;
   if (prune.update_every) checker.require_range(static_cast<double>(*prune.update_every), 1, 1e8, "prune.update_every");
   const bool is_iterative = prune.schedule == ScheduleKind::iterative;
@@ -157,20 +132,17 @@ void check_prune_schedule(const Checker& checker, const Recipe& recipe) {
   }
 }
 
-void check_folding(const Checker& checker, const Recipe& recipe) {
+void check_folding(const RecipeChecker& checker, const Recipe& recipe) {
   if (!recipe.prune->fold_rounded_zeros) return;
   const Stage stage = *recipe.prune->fold_rounded_zeros;
-  checker.require(stage >= Stage::quantize, "prune.fold_rounded_zeros",
+  checker.require(stage >= Stage::quantize && stage <= Stage::freeze_observers, "prune.fold_rounded_zeros",
                   fmt::format("is {}, must be a stage that quantizes", name_of(stage)));
   checker.require(recipe.quantize.has_value(), "prune.fold_rounded_zeros", "is set, but there is no [quantize]");
-  const std::array<double, 3> lengths = {recipe.epochs.quantize, recipe.epochs.freeze_batch_norm,
-                                         recipe.epochs.freeze_observers};
-  const std::size_t index = static_cast<std::size_t>(stage) - static_cast<std::size_t>(Stage::quantize);
-  checker.require(lengths.at(index) > 0, "prune.fold_rounded_zeros",
+  checker.require(compress_detail::length_of(recipe.epochs, stage) > 0, "prune.fold_rounded_zeros",
                   fmt::format("is {0}, but epochs.{0} is 0", name_of(stage)));
 }
 
-void check_prune(const Checker& checker, const Recipe& recipe) {
+void check_prune(const RecipeChecker& checker, const Recipe& recipe) {
   const PruneRecipe& prune = *recipe.prune;
   check_pattern(checker, recipe);
   check_sparsity(checker, prune.sparsity, prune.pattern, "prune.sparsity");
@@ -185,14 +157,15 @@ void check_prune(const Checker& checker, const Recipe& recipe) {
   }
 }
 
-void check_bits(const Checker& checker, std::span<const BitsFor> exceptions, int lowest, const std::string& field) {
+void check_bits(const RecipeChecker& checker, std::span<const BitsFor> exceptions, int lowest,
+                const std::string& field) {
   for (const BitsFor& exception : exceptions) {
     checker.require(!exception.names.empty(), field, "holds an empty name");
     checker.require_range(exception.bits, lowest, 8, fmt::format("{}.\"{}\"", field, exception.names));
   }
 }
 
-void check_observer(const Checker& checker, const ObserverOptions& observer) {
+void check_observer(const RecipeChecker& checker, const ObserverOptions& observer) {
   if (const auto* ema = std::get_if<EmaObserver>(&observer))
     checker.require(ema->averaging_constant > 0 && ema->averaging_constant <= 1, "quantize.averaging_constant",
                     fmt::format("is {}, must lie in (0, 1]", ema->averaging_constant));
@@ -203,7 +176,7 @@ void check_observer(const Checker& checker, const ObserverOptions& observer) {
                   "cannot be a fixed range for all values; name values in quantize.fixed_ranges");
 }
 
-void check_post_training(const Checker& checker, const PostTrainingRecipe& recipe) {
+void check_post_training(const RecipeChecker& checker, const PostTrainingRecipe& recipe) {
   const std::string table = "quantize.post_training.";
   checker.require_range(recipe.rounding.iterations, 1, 1000000, table + "rounding_iterations");
   checker.require(recipe.rounding.learning_rate > 0 && recipe.rounding.learning_rate <= 1,
@@ -212,7 +185,7 @@ void check_post_training(const Checker& checker, const PostTrainingRecipe& recip
   checker.require_range(recipe.rounding.regularization, 0, 1000, table + "rounding_regularization");
 }
 
-void check_quantize(const Checker& checker, const QuantizeRecipe& quantize) {
+void check_quantize(const RecipeChecker& checker, const QuantizeRecipe& quantize) {
   checker.require_range(quantize.weight_bits, 2, 8, "quantize.weight_bits");
   checker.require_range(quantize.activation_bits, 4, 8, "quantize.activation_bits");
   checker.require_range(quantize.step_learning_rate, 0, 1000, "quantize.step_learning_rate");
@@ -235,11 +208,10 @@ void check_quantize(const Checker& checker, const QuantizeRecipe& quantize) {
 }
 
 std::string toml_of(const StageLengths& epochs) {
-  return fmt::format(
-      "[epochs]\ndense = {}\nprune = {}\nrecover = {}\nquantize = {}\nfreeze_batch_norm = {}\nfreeze_observers = {}\n"
-      "goldbarg = {}\n",
-      epochs.dense, epochs.prune, epochs.recover, epochs.quantize, epochs.freeze_batch_norm, epochs.freeze_observers,
-      epochs.goldbarg);
+  std::string text = "[epochs]\n";
+  for (const auto& [stage, length] : compress_detail::stage_lengths)
+    text += fmt::format("{} = {}\n", name_of(stage), epochs.*length);
+  return text;
 }
 
 std::string toml_of(const PruneRecipe& prune) {
@@ -314,15 +286,13 @@ std::string toml_of(const QuantizeRecipe& quantize) {
 }  // namespace
 
 std::string_view name_of(Stage stage) {
-  constexpr std::array<std::string_view, 7> names = {
+  constexpr std::array<std::string_view, compress_detail::stage_lengths.size()> names = {
       "dense", "prune", "recover", "quantize", "freeze_batch_norm", "freeze_observers", "goldbarg"};
   return names[static_cast<std::size_t>(stage)];
 }
 
 double total_epochs(const Recipe& recipe) {
-  const StageLengths& epochs = recipe.epochs;
-  return epochs.dense + epochs.prune + epochs.recover + epochs.quantize + epochs.freeze_batch_norm +
-         epochs.freeze_observers + epochs.goldbarg;
+  return compress_detail::epochs_until_end(recipe.epochs, compress_detail::stage_lengths.back().first);
 }
 
 std::int64_t whole_epochs(const Recipe& recipe) {
@@ -332,7 +302,7 @@ std::int64_t whole_epochs(const Recipe& recipe) {
 }
 
 void validate(const Recipe& recipe) {
-  const Checker checker(recipe);
+  const RecipeChecker checker(recipe);
   if (recipe.prune) check_prune(checker, recipe);
   if (recipe.quantize) check_quantize(checker, *recipe.quantize);
   if (recipe.average)

@@ -31,6 +31,10 @@ class RecipeTable {
   }
 
   void allow_only(std::initializer_list<std::string_view> keys) const {
+    allow_only(std::span(keys.begin(), keys.size()));
+  }
+
+  void allow_only(std::span<const std::string_view> keys) const {
     for (const auto& [key, value] : table_) {
       if (std::find(keys.begin(), keys.end(), key.str()) != keys.end()) continue;
       fail(key.source(), path_to(key.str()), fmt::format("is unknown; known here: {}", fmt::join(keys, ", ")));

@@ -9,6 +9,7 @@
 
 #include "compress/prune_words.h"
 #include "compress/recipe_table.h"
+#include "compress/stages.h"
 #include "podaq/compress/recipe.h"
 #include "podaq/core/error.h"
 #include "podaq/core/file.h"
@@ -21,15 +22,11 @@ using compress_detail::RecipeTable;
 constexpr std::uint64_t largest_recipe = 1 << 20;
 
 StageLengths read_epochs(const RecipeTable& table) {
-  table.allow_only({"dense", "prune", "recover", "quantize", "freeze_batch_norm", "freeze_observers", "goldbarg"});
+  std::vector<std::string_view> names;
+  for (const auto& [stage, length] : compress_detail::stage_lengths) names.push_back(name_of(stage));
+  table.allow_only(names);
   StageLengths epochs;
-  table.read("dense", epochs.dense);
-  table.read("prune", epochs.prune);
-  table.read("recover", epochs.recover);
-  table.read("quantize", epochs.quantize);
-  table.read("freeze_batch_norm", epochs.freeze_batch_norm);
-  table.read("freeze_observers", epochs.freeze_observers);
-  table.read("goldbarg", epochs.goldbarg);
+  for (const auto& [stage, length] : compress_detail::stage_lengths) table.read(name_of(stage), epochs.*length);
   return epochs;
 }
 

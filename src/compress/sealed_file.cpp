@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "podaq/core/atomic_file.h"
 #include "podaq/core/crc32c.h"
@@ -19,11 +20,10 @@ std::array<std::byte, sizeof(std::uint32_t)> seal_of(std::span<const std::byte> 
 
 }  // namespace
 
-void write_sealed(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  std::vector<std::byte> sealed(bytes.begin(), bytes.end());
+void write_sealed(const std::filesystem::path& path, std::vector<std::byte> bytes) {
   const auto seal = seal_of(bytes);
-  sealed.insert(sealed.end(), seal.begin(), seal.end());
-  write_file_atomically(path, sealed);
+  bytes.insert(bytes.end(), seal.begin(), seal.end());
+  write_file_atomically(path, bytes);
 }
 
 std::optional<std::vector<std::byte>> read_sealed(const std::filesystem::path& path, std::uint64_t max_bytes) {

@@ -17,6 +17,21 @@ std::string_view name_of(const Op& op) {
   return names[op.index()];
 }
 
+std::int64_t count_nonzeros(const Tensor& tensor) {
+  const auto count = [](auto values) { return std::ssize(values) - std::count(values.begin(), values.end(), 0); };
+  switch (tensor.dtype) {
+    case DType::f32:
+      return count(elements<float>(tensor));
+    case DType::s8:
+      return count(elements<std::int8_t>(tensor));
+    case DType::i32:
+      return count(elements<std::int32_t>(tensor));
+    case DType::u8:
+      return count(elements<std::uint8_t>(tensor));
+  }
+  return 0;
+}
+
 std::vector<float> numbers_of(const Tensor& tensor) {
   std::vector<float> numbers;
   switch (tensor.dtype) {
@@ -64,6 +79,12 @@ const Tensor& tensor_at(const Graph& graph, const std::string& name) {
   const auto tensor = graph.tensors.find(name);
   if (tensor == graph.tensors.end()) throw Error(ErrorCode::graph, concat("the graph has no tensor '", name, "'"));
   return tensor->second;
+}
+
+std::size_t macs_of(const Graph& graph, const Node& node) {
+  if (!has_weights(node.op)) return 0;
+  const Shape& weight = tensor_at(graph, node.tensors[0]).shape;
+  return static_cast<std::size_t>(element_count(weight) / weight[0] * element_count(graph.values[node.output].shape));
 }
 
 }  // namespace podaq

@@ -41,11 +41,9 @@ double peak_gmacs(Isa isa) {
 }
 
 double share_of_nonzeros(const Tensor& weight) {
-  const auto count = [](auto values) {
-    const auto zeros = std::count(values.begin(), values.end(), 0);
-    return values.empty() ? 1.0 : 1.0 - static_cast<double>(zeros) / static_cast<double>(values.size());
-  };
-  return weight.dtype == DType::s8 ? count(elements<std::int8_t>(weight)) : count(elements<float>(weight));
+  const std::int64_t count = element_count(weight.shape);
+  if (count == 0) return 1.0;
+  return 1.0 - static_cast<double>(count - count_nonzeros(weight)) / static_cast<double>(count);
 }
 
 void count_multiplications(const Graph& graph, const Node& node, std::size_t batch, LayerExplanation& layer) {

@@ -23,13 +23,6 @@ std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& value
 
 }  // namespace
 
-std::size_t macs_of(const Graph& graph, const Node& node) {
-  if (!has_weights(node.op)) return 0;
-  const Shape& weight = tensor_at(graph, node.tensors[0]).shape;
-  const std::size_t outputs = sample_size(graph.values[node.output].shape);
-  return static_cast<std::size_t>(element_count(weight) / weight[0]) * outputs;
-}
-
 Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse, const CostCoefficients& cost) {
   require_isa(isa, detect_cpu());
   verify(graph);

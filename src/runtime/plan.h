@@ -40,9 +40,6 @@ struct Plan {
   std::size_t macs = 0;               ///< Multiply-accumulates per sample, zero weights included.
 };
 
-/// Multiply-accumulates of one sample of a node, zero weights included; 0 where it has no weights.
-[[nodiscard]] std::size_t macs_of(const Graph& graph, const Node& node);
-
 /// Verifies `graph`, then chooses and packs a kernel for each node.
 /// @param cost  What choices between kernels are based on.
 [[nodiscard]] Plan build_plan(const Graph& graph, Isa isa, SparseKernels sparse, const CostCoefficients& cost = {});

@@ -51,10 +51,7 @@ double weight_sparsity(const Graph& network, const Graph& file) {
   for (const WeightedLayer& layer : weighted_layers(network))
     total += element_count(tensor_at(network, layer.weight).shape);
   std::int64_t nonzeros = 0;
-  for (const WeightedLayer& layer : weighted_layers(file)) {
-    const std::vector<float> numbers = numbers_of(tensor_at(file, layer.weight));
-    nonzeros += std::ssize(numbers) - std::count(numbers.begin(), numbers.end(), 0.0F);
-  }
+  for (const WeightedLayer& layer : weighted_layers(file)) nonzeros += count_nonzeros(tensor_at(file, layer.weight));
   return total == 0 ? 0.0 : 1.0 - static_cast<double>(nonzeros) / static_cast<double>(total);
 }
 

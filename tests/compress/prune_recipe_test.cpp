@@ -243,6 +243,12 @@ TEST(PruneRecipe, FoldsOnlyWhereItQuantizes) {
   test::expect_names(
       test::refusal_of(ErrorCode::recipe, [&] { const Compressor compressor(small_classifier(), recipe); }),
       {"prune.fold_rounded_zeros", "epochs.freeze_observers"});
+  const Recipe foreign{.epochs = {.prune = 1, .quantize = 1},
+                       .prune = PruneRecipe{.sparsity = 0.5, .fold_rounded_zeros = Stage::goldbarg},
+                       .quantize = QuantizeRecipe{}};
+  test::expect_names(
+      test::refusal_of(ErrorCode::recipe, [&] { const Compressor compressor(small_classifier(), foreign); }),
+      {"prune.fold_rounded_zeros", "a stage that quantizes"});
 }
 
 std::int64_t zeros_of(const GraphModule& model, const std::string& weight) {

@@ -64,4 +64,7 @@ ValueId add_value(Graph& graph, std::string name, Shape shape, std::optional<QPa
 /// The tensor of that name; throws Error(graph) naming it if there is none.
 [[nodiscard]] const Tensor& tensor_at(const Graph& graph, const std::string& name);
 
+/// Multiply-accumulates of one sample of a node, zero weights included; 0 where it has no weights.
+[[nodiscard]] std::size_t macs_of(const Graph& graph, const Node& node);
+
 }  // namespace podaq

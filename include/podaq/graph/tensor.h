@@ -72,6 +72,9 @@ template <typename Element>
 /// to float), any other element as a float.
 [[nodiscard]] std::vector<float> numbers_of(const Tensor& tensor);
 
+/// How many elements are not 0.
+[[nodiscard]] std::int64_t count_nonzeros(const Tensor& tensor);
+
 /// A tensor that holds a copy of `values`.
 template <typename Element>
 [[nodiscard]] Tensor make_tensor(DType dtype, Shape shape, std::span<const Element> values) {
