@@ -12,13 +12,13 @@
 #include <span>
 #include <sstream>
 #include <string_view>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "compress/checkpoint_tensors.h"
 #include "compress/compressor_state.h"
 #include "compress/goldbarg_checkpoint.h"
+#include "compress/optimizer_checkpoint.h"
 #include "compress/pruner_checkpoint.h"
 #include "compress/quantization_plan.h"
 #include "compress/quantizer_tensors.h"
@@ -36,7 +36,7 @@ using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 constexpr std::string_view format_name = "podaq checkpoint";
-constexpr std::int64_t checkpoint_version = 5;
+constexpr std::int64_t checkpoint_version = 6;
 constexpr std::uint64_t largest_checkpoint = std::uint64_t{1} << 40;
 
 NamedTensors own_tensors(const GraphModule& model) {
@@ -57,12 +57,6 @@ torch::Tensor random_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
   return generator.get_state();
-}
-
-std::string read_string(InputArchive& archive, const std::string& key) {
-  c10::IValue value;
-  archive.read(key, value);
-  return value.toStringRef();
 }
 
 bool read_flag(InputArchive& archive, const std::string& key) {
@@ -146,27 +140,6 @@ torch::Tensor read_random_state(const std::filesystem::path& path, InputArchive&
   return state;
 }
 
-// Optimizers read in place and may refuse half-way, so what they held is put back then.
-void load_optimizer(const std::filesystem::path& path, InputArchive& saved, torch::optim::Optimizer& optimizer) {
-  auto state = std::move(optimizer.state());
-  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
-  for (const auto& group : optimizer.param_groups()) options.push_back(group.options().clone());
-  optimizer.state().clear();
-  const auto put_back = [&] {
-    optimizer.state() = std::move(state);
-    for (std::size_t i = 0; i < options.size(); ++i) optimizer.param_groups()[i].set_options(std::move(options[i]));
-  };
-  try {
-    optimizer.load(saved);
-  } catch (const c10::Error& error) {
-    put_back();
-    refuse_checkpoint(path, fmt::format("the optimizer's parameter groups differ: {}", error.what_without_backtrace()));
-  } catch (const std::exception& error) {
-    put_back();
-    refuse_checkpoint(path, fmt::format("the optimizer's state is damaged: {}", error.what()));
-  }
-}
-
 void copy_into(const GraphModule& model, const NamedTensors& saved) {
   const NamedTensors own = own_tensors(model);
   const torch::NoGradGuard no_grad;
@@ -247,9 +220,7 @@ struct Contents {
 
 void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   const State& state = *state_;
-  if (!state.is_attached()) throw Error(ErrorCode::invalid_argument, "save_checkpoint: call attach first");
-  if (state.average_is_swapped_in)
-    throw Error(ErrorCode::invalid_argument, "save_checkpoint: the network holds its average; call swap_average again");
+  state.require_training("save_checkpoint");
 
   NamedTensors quantizer;
   if (state.quantizer) quantizer = tensors_of(state.quantizer->state());
@@ -276,10 +247,7 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
   archive.write("teacher", c10::IValue(state.teacher));
   archive.write("random", random_state(), /*is_buffer=*/true);
 
-  OutputArchive optimizer(archive.compilation_unit());
-  state.optimizer->save(optimizer);
-  archive.write("optimizer_kind", c10::IValue(std::string(typeid(*state.optimizer).name())));
-  archive.write("optimizer", optimizer);
+  write_optimizer(archive, *state.model, *state.optimizer);
   archive.write("has_sampler", c10::IValue(state.sampler != nullptr));
   if (state.sampler != nullptr) {
     OutputArchive sampler(archive.compilation_unit());
@@ -298,7 +266,7 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
 
 void Compressor::load_checkpoint(const std::filesystem::path& path) {
   State& state = *state_;
-  if (!state.is_attached()) throw Error(ErrorCode::invalid_argument, "load_checkpoint: call attach first");
+  if (state.optimizer == nullptr) throw Error(ErrorCode::invalid_argument, "load_checkpoint: call attach first");
   InputArchive archive = open_archive(path);
 
   // Everything that can be refused is, before anything changes.
@@ -311,8 +279,6 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     if (const std::int64_t steps = read_integer(archive, "steps_per_epoch"); steps != state.steps_per_epoch)
       refuse_checkpoint(path, fmt::format("was written with {} optimizer steps an epoch, attach said {}", steps,
                                           state.steps_per_epoch));
-    if (read_string(archive, "optimizer_kind") != typeid(*state.optimizer).name())
-      refuse_checkpoint(path, "was written with another kind of optimizer");
     if (read_flag(archive, "has_sampler") != (state.sampler != nullptr))
       refuse_checkpoint(path, state.sampler != nullptr ? "holds no sampler, but attach was given one"
                                                        : "holds a sampler: give attach one too");
@@ -323,6 +289,7 @@ void Compressor::load_checkpoint(const std::filesystem::path& path) {
     require_fitting(path, own_tensors(*model), read.tensors);
     read.gradients = read_tensors(archive, "gradients");
     require_fitting_gradients(path, *model, read.gradients);
+    require_same_optimizer(path, archive, *state.model, *state.optimizer);
     const bool removes = state.recipe.prune && removes_channels(*state.recipe.prune);
     const bool prunes_channels =
         state.recipe.prune && std::holds_alternative<ChannelPattern>(state.recipe.prune->pattern);

@@ -50,6 +50,12 @@ std::int64_t read_integer(InputArchive& archive, const std::string& key) {
   return value.toInt();
 }
 
+std::string read_string(torch::serialize::InputArchive& archive, const std::string& key) {
+  c10::IValue value;
+  archive.read(key, value);
+  return value.toStringRef();
+}
+
 bool fits(const torch::Tensor& saved, const torch::Tensor& own) {
   return saved.defined() && saved.sizes() == own.sizes() && saved.scalar_type() == own.scalar_type();
 }

@@ -23,6 +23,7 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 void write_tensors(torch::serialize::OutputArchive& archive, const std::string& key, const NamedTensors& tensors);
 [[nodiscard]] NamedTensors read_tensors(torch::serialize::InputArchive& archive, const std::string& key);
 [[nodiscard]] std::int64_t read_integer(torch::serialize::InputArchive& archive, const std::string& key);
+[[nodiscard]] std::string read_string(torch::serialize::InputArchive& archive, const std::string& key);
 
 /// Whether shape and type are the same.
 [[nodiscard]] bool fits(const torch::Tensor& saved, const torch::Tensor& own);

@@ -77,6 +77,18 @@ Stage Compressor::State::stage() const {
   return std::find_if(stage_lengths.rbegin(), stage_lengths.rend(), lasts)->first;
 }
 
+void Compressor::State::require_training(std::string_view function) const {
+  if (optimizer == nullptr) throw Error(ErrorCode::invalid_argument, fmt::format("{}: call attach first", function));
+  require_own_numbers(function);
+}
+
+void Compressor::State::require_own_numbers(std::string_view function) const {
+  if (average_is_swapped_in)
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: the network holds its average; call swap_average again before training goes on", function));
+}
+
 std::int64_t Compressor::State::begin_of(Stage stage) const {
   const auto index = static_cast<std::size_t>(stage);
   return index == 0 ? 0 : ends[index - 1];
@@ -145,15 +157,19 @@ bool Compressor::State::masks_are_fixed() const {
 Compressor::Compressor(std::shared_ptr<GraphModule> model, Recipe recipe) : state_(std::make_unique<State>()) {
   validate(recipe);
   if (!model) throw Error(ErrorCode::invalid_argument, "Compressor: the model is null; give it what capture returns");
+  if (model->has_hooks())
+    throw Error(ErrorCode::invalid_argument,
+                "Compressor: the network has hooks already, of an earlier Compressor or your own; call "
+                "model->clear_hooks() once nobody needs them");
+  state_->model = std::move(model);
   if (recipe.automatic)
     compress_detail::refuse_recipe(recipe, "auto",
                                    "must be resolved first: give the Compressor resolve_auto(recipe, *model, "
                                    "validation).recipe (podaq/compress/resolve_auto.h)");
-  if (recipe.prune) state_->groups = compress_detail::plan_pruning(*model, recipe);
-  if (recipe.quantize) state_->quantizer = compress_detail::make_quantizer(*model, recipe);
-  if (recipe.goldbarg) state_->goldbarg.emplace(*model, recipe);
+  if (recipe.prune) state_->groups = compress_detail::plan_pruning(*state_->model, recipe);
+  if (recipe.quantize) state_->quantizer = compress_detail::make_quantizer(*state_->model, recipe);
+  if (recipe.goldbarg) state_->goldbarg.emplace(*state_->model, recipe);
   if (recipe.average) state_->average.emplace(recipe.average->decay);
-  state_->model = std::move(model);
   state_->recipe = std::move(recipe);
 }
 
@@ -167,6 +183,7 @@ void Compressor::attach(torch::optim::Optimizer& optimizer, const AttachOptions&
   if (epochs() == 0)
     throw Error(ErrorCode::invalid_argument,
                 "attach: the recipe has no stage to train; call calibrate and convert, or give it epochs");
+  state_->require_own_numbers("attach");
   require_own_parameters(*state_->model, optimizer);
   if (state_->recipe.prune && removes_channels(*state_->recipe.prune))
     if (const std::string problem = problem_with_cutting(optimizer); !problem.empty())
@@ -203,12 +220,14 @@ void Compressor::attach(torch::optim::Optimizer& optimizer, RandomSampler& sampl
   state_->sampler = &sampler;
 }
 
+void Compressor::detach() {
+  state_->optimizer = nullptr;
+  state_->sampler = nullptr;
+}
+
 void Compressor::step() {
   State& state = *state_;
-  if (!state.is_attached()) throw Error(ErrorCode::invalid_argument, "step: call attach first");
-  if (state.average_is_swapped_in)
-    throw Error(ErrorCode::invalid_argument,
-                "step: the network holds its average; call swap_average again before training goes on");
+  state.require_training("step");
   if (state.epoch >= epochs())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("step: all {} epochs of the recipe are done; call convert, or lengthen a stage", epochs()));
@@ -229,7 +248,7 @@ void Compressor::step() {
 }
 
 void Compressor::end_epoch() {
-  if (!state_->is_attached()) throw Error(ErrorCode::invalid_argument, "end_epoch: call attach first");
+  state_->require_training("end_epoch");
   const State& state = *state_;
   if (state.goldbarg && state.position() > state.begin_of(Stage::goldbarg)) state.goldbarg->end_epoch(*state.model);
   ++state_->epoch;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compress/goldbarg_training.h"
@@ -29,7 +30,7 @@ struct Compressor::State {
   std::optional<compress_detail::GoldbargTraining> goldbarg;
 
   // Since attach:
-  torch::optim::Optimizer* optimizer = nullptr;
+  torch::optim::Optimizer* optimizer = nullptr;  // null after detach too
   RandomSampler* sampler = nullptr;
   std::int64_t steps_per_epoch = 0;  // optimizer steps
   StageEnds ends{};
@@ -52,7 +53,12 @@ struct Compressor::State {
   [[nodiscard]] bool is_quantizing() const {
     return quantizer && (calibrated || (is_attached() && has_reached(Stage::quantize)));
   }
-  [[nodiscard]] bool is_attached() const { return optimizer != nullptr; }
+  /// Whether there has been an attach.
+  [[nodiscard]] bool is_attached() const { return steps_per_epoch > 0; }
+  /// Throws Error(invalid_argument) naming `function` without an optimizer, or while the network holds its average.
+  void require_training(std::string_view function) const;
+  /// Throws Error(invalid_argument) naming `function` while the network holds its average.
+  void require_own_numbers(std::string_view function) const;
 
   /// Brings network, masks and quantizers to what the position asks for.
   void follow_position();

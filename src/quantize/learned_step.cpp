@@ -175,6 +175,7 @@ LearnedSteps begin_steps(std::span<const float> values) {
 
 void descend(LearnedSteps& learned, double learning_rate) {
   constexpr double friction = 0.9;
+  constexpr double largest_change = 0.01;
   constexpr double largest_step = static_cast<double>(std::numeric_limits<float>::max()) / 4.0;
   if (!learned.steps.defined() || !learned.steps.grad().defined()) return;
   const torch::NoGradGuard no_grad;
@@ -184,12 +185,14 @@ void descend(LearnedSteps& learned, double learning_rate) {
   const float* gradients = gradient.const_data_ptr<float>();
   for (std::int64_t i = 0; i < learned.steps.numel(); ++i) {
     if (steps[i] == 0.0F) continue;
-    momentum[i] = static_cast<float>(friction * momentum[i] + gradients[i]);
-    const double moved = steps[i] - learning_rate * momentum[i];
-    if (std::isfinite(moved))
-      steps[i] = static_cast<float>(std::clamp(moved, static_cast<double>(smallest_step), largest_step));
-    else
+    if (!std::isfinite(gradients[i])) {
       momentum[i] = 0.0F;
+      continue;
+    }
+    const double bound = largest_change * steps[i] / learning_rate;
+    momentum[i] = static_cast<float>(std::clamp(friction * momentum[i] + gradients[i], -bound, bound));
+    steps[i] = static_cast<float>(
+        std::clamp(steps[i] - learning_rate * momentum[i], static_cast<double>(smallest_step), largest_step));
   }
   learned.steps.mutable_grad() = torch::Tensor();
 }

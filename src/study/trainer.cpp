@@ -67,14 +67,44 @@ double accuracy_on(GraphModule& model, const Dataset& dataset) {
   return predict(model, dataset).eq(labels).to(torch::kDouble).mean().item<double>();
 }
 
+// The network holds its average while this lives, if it has one.
+class AverageForValidation {
+ public:
+  explicit AverageForValidation(Compressor* compressor) : compressor_(compressor) {
+    if (compressor_ != nullptr) compressor_->swap_average();
+  }
+  ~AverageForValidation() {
+    if (compressor_ != nullptr) compressor_->swap_average();
+  }
+  AverageForValidation(const AverageForValidation&) = delete;
+  AverageForValidation& operator=(const AverageForValidation&) = delete;
+
+ private:
+  Compressor* compressor_;
+};
+
 // Of the network that would be converted: with [average], of the average.
 double validate(GraphModule& model, Compressor* compressor, const Dataset& validation) {
-  if (compressor == nullptr) return accuracy_on(model, validation);
-  compressor->swap_average();
-  const double accuracy = accuracy_on(model, validation);
-  compressor->swap_average();
-  return accuracy;
+  const AverageForValidation average(compressor);
+  return accuracy_on(model, validation);
 }
+
+// The compressor holds the optimizer while this lives.
+class Attachment {
+ public:
+  Attachment(Compressor* compressor, torch::optim::Optimizer& optimizer, RandomSampler& sampler, std::int64_t steps)
+      : compressor_(compressor) {
+    if (compressor_ != nullptr) compressor_->attach(optimizer, sampler, {.steps_per_epoch = steps});
+  }
+  ~Attachment() {
+    if (compressor_ != nullptr) compressor_->detach();
+  }
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+ private:
+  Compressor* compressor_;
+};
 
 }  // namespace
 
@@ -104,7 +134,7 @@ TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& tra
   const TensorData data = view_as_tensors(train_set);
   torch::optim::AdamW optimizer = make_optimizer(model, options);
   RandomSampler sampler(static_cast<std::size_t>(train_set.size()), options.seed);
-  if (compressor != nullptr) compressor->attach(optimizer, sampler, {.steps_per_epoch = steps});
+  const Attachment attachment(compressor, optimizer, sampler, steps);
   const auto loss_options = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(options.label_smoothing);
 
   const bool averages = compressor != nullptr && compressor->averages();

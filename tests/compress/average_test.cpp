@@ -44,11 +44,13 @@ TEST(Average, ConversionTakesItAndLeavesTheNetworkAsItWas) {
   EXPECT_NE(encode(plain.compressor->convert()), encode(averaged));
 }
 
-TEST(Average, StepRefusesWhileItIsSwappedIn) {
+TEST(Average, TrainingRefusesToGoOnWhileItIsSwappedIn) {
   TrainingRun run(31, "SGD", 0.05, 0, averaging_recipe());
   run.train(12);
   run.compressor->swap_average();
   EXPECT_THROW(run.step(), Error);
+  EXPECT_THROW(run.compressor->end_epoch(), Error);
+  EXPECT_THROW(run.compressor->attach(*run.optimizer, {.steps_per_epoch = TrainingRun::steps_per_epoch}), Error);
 }
 
 TEST(Average, CalibrationWorksOnItAndConversionTakesWhatThatMade) {

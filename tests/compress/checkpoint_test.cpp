@@ -97,6 +97,22 @@ std::string refusal(Compressor& compressor, const std::filesystem::path& path) {
   return {};
 }
 
+// LibTorch matches parameters by place, so momentum would go to whoever stands there.
+TEST(Checkpoint, OfAnOptimizerThatNamesTheParametersInAnotherOrderIsRefused) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "checkpoint";
+  TrainingRun first(31, "Adam", 0.01, 0);
+  first.train(1);
+  first.compressor->save_checkpoint(path);
+
+  TrainingRun second(31, "Adam", 0.01, 0);
+  auto& parameters = second.optimizer->param_groups()[0].params();
+  std::swap(parameters[0], parameters[1]);
+  const std::string text = refusal(*second.compressor, path);
+  for (const std::string name : {"group 0: conv0.weight", "group 0: conv1.weight"})
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+}
+
 TEST(Checkpoint, OfAnotherRunIsRefusedWithTheReason) {
   const test::TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "checkpoint";

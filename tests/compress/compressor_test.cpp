@@ -415,5 +415,20 @@ TEST(Compressor, TrainsSeveralParameterGroups) {
   EXPECT_NO_THROW((void)compressor.convert());
 }
 
+// Two would quantize each other's weights, and the file would hold what neither trained.
+TEST(Compressor, RefusesANetworkThatStillHasAnotherOnesQuantizers) {
+  const auto model = small_classifier();
+  const Recipe recipe{.quantize = QuantizeRecipe{}};
+  {
+    Compressor first(model, recipe);
+    first.calibrate(std::vector<torch::Tensor>{torch::randn({8, 2, 16})});
+  }
+  EXPECT_TRUE(model->has_hooks()) << "the network goes on computing what was converted";
+  test::expect_names(test::refusal_of(ErrorCode::invalid_argument, [&] { const Compressor second(model, recipe); }),
+                     {"hooks", "clear_hooks"});
+  model->clear_hooks();
+  EXPECT_NO_THROW(Compressor(model, recipe));
+}
+
 }  // namespace
 }  // namespace podaq

@@ -108,6 +108,7 @@ TEST(PostTraining, ReportNamesTheLayersThatHaveNoBiasToCorrect) {
   const auto model = net.build({net.linear(net.apply(GlobalMean{}, "mean", {net.relu(x, "relu")}), "head", 3)});
   const std::vector<torch::Tensor> batches = {torch::randn({8, 2, 16})};
   for (const bool corrects : {true, false}) {
+    model->clear_hooks();
     Compressor compressor(
         model, {.quantize = QuantizeRecipe{.post_training = PostTrainingRecipe{.bias_correction = corrects}}});
     compressor.calibrate(batches);

@@ -2,11 +2,14 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "compress/conversion.h"
 #include "compress/network_builder.h"
+#include "compress/training_loop.h"
 #include "podaq/compress/compressor.h"
 #include "podaq/core/error.h"
 #include "podaq/format/file.h"
@@ -154,6 +157,39 @@ TEST(LearnedScales, MoveAwayFromWhereTheyBegan) {
   for (std::size_t i = 0; i < still.size(); ++i) {
     EXPECT_GT(moved[i], 0);
     EXPECT_NE(moved[i], still[i]) << i;
+  }
+}
+
+// Steps of 8 bits are small and the gradients of clipped weights large: one batch threw a step out of its channel's
+// range.
+TEST(LearnedScales, OfEightBitsStayWithTheirWeights) {
+  const auto model = test::small_classifier();
+  torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-3));
+  Compressor compressor(
+      model, {.epochs = {.quantize = 1},
+              .quantize = QuantizeRecipe{.weight_scale = WeightScale::learned, .observer = MinMaxObserver{}}});
+  constexpr std::int64_t steps = 200;
+  compressor.attach(optimizer, {.steps_per_epoch = steps});
+  model->train();
+  torch::manual_seed(12);
+  for (std::int64_t step = 0; step < steps; ++step) {
+    test::train_step(*model, optimizer, test::make_batch(16, 2, 16, 4));
+    compressor.step();
+  }
+  compressor.end_epoch();
+  const Graph graph = compressor.convert(test::with_all_channels);
+  for (const WeightedLayer& layer : weighted_layers(graph)) {
+    const Tensor& weight = tensor_at(graph, layer.weight);
+    const auto codes = elements<std::int8_t>(weight);
+    const std::size_t channels = weight.scales.size();
+    const std::size_t row = codes.size() / channels;
+    for (std::size_t c = 0; c < channels; ++c) {
+      const auto channel = codes.subspan(c * row, row);
+      const auto size_of = [](int code) { return std::abs(code); };
+      EXPECT_GE(size_of(std::ranges::max(channel, {}, size_of)), 80)
+          << layer.weight << ": the step outgrew channel " << c;
+      EXPECT_LE(std::ranges::count(channel, 127, size_of), 2) << layer.weight << ": the step cuts off channel " << c;
+    }
   }
 }
 

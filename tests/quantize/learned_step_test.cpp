@@ -166,20 +166,37 @@ LearnedSteps with_gradient(const std::vector<float>& steps, const std::vector<fl
 }
 
 TEST(LearnedStep, DescendsWithMomentum) {
-  LearnedSteps learned = with_gradient({0.5F}, {1.0F});
+  LearnedSteps learned = with_gradient({50.0F}, {1.0F});
   descend(learned, 0.1);
-  EXPECT_FLOAT_EQ(values_of(learned)[0], 0.4F);
+  EXPECT_FLOAT_EQ(values_of(learned)[0], 49.9F);
   EXPECT_FALSE(learned.steps.grad().defined());
   descend(learned, 0.1);
-  EXPECT_FLOAT_EQ(values_of(learned)[0], 0.4F) << "without a gradient nothing moves";
+  EXPECT_FLOAT_EQ(values_of(learned)[0], 49.9F) << "without a gradient nothing moves";
   learned.steps.mutable_grad() = torch::tensor({0.0F});
   descend(learned, 0.1);
-  EXPECT_FLOAT_EQ(values_of(learned)[0], 0.31F);
+  EXPECT_FLOAT_EQ(values_of(learned)[0], 49.81F);
+  learned.steps.mutable_grad() = torch::tensor({5.0F});
+  descend(learned, 0);
+  EXPECT_FLOAT_EQ(values_of(learned)[0], 49.81F);
+}
+
+// A clipped element of an 8-bit weight has 127 times the gradient of a rounded one, in a step 1/127 as large.
+TEST(LearnedStep, ChangesByAtMostAHundredthAndForgetsASpike) {
+  LearnedSteps learned = with_gradient({0.003F, 0.003F}, {1e9F, -1e9F});
+  descend(learned, 0.01);
+  EXPECT_FLOAT_EQ(values_of(learned)[0], 0.003F * 0.99F);
+  EXPECT_FLOAT_EQ(values_of(learned)[1], 0.003F * 1.01F);
+  for (int i = 0; i < 100; ++i) {
+    learned.steps.mutable_grad() = torch::tensor({0.0F, 0.0F});
+    descend(learned, 0.01);
+  }
+  EXPECT_GT(values_of(learned)[0], 0.003F * 0.9F);
+  EXPECT_LT(values_of(learned)[1], 0.003F * 1.1F);
 }
 
 // C20: lsq-net #17, LSQplus #12, ppq #518, a learned step crosses zero.
 TEST(LearnedStep, NeverFallsBelowTheSmallestStep) {
-  LearnedSteps learned = with_gradient({0.5F, 0.5F, 0.5F, 0.0F}, {1e9F, test::nan, -test::infinity, 5.0F});
+  LearnedSteps learned = with_gradient({smallest_step, 0.5F, 0.5F, 0.0F}, {1e9F, test::nan, -test::infinity, 5.0F});
   descend(learned, 10);
   EXPECT_EQ(values_of(learned)[0], smallest_step);
   EXPECT_EQ(values_of(learned)[1], 0.5F);

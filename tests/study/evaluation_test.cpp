@@ -1,7 +1,7 @@
 #include "podaq/study/evaluation.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <csignal>
 
 #include "podaq/core/cancellation.h"
 #include "podaq/core/error.h"
@@ -60,8 +60,9 @@ TEST(Evaluate, AnEmptyDataSetHasNoAnswers) {
 }
 
 TEST(Evaluate, StopsWhenTheUserAsks) {
+  std::signal(SIGINT, SIG_DFL);  // which background shells ignore
   const CancellationScope cancellation;
-  raise(SIGINT);
+  std::raise(SIGINT);
   for (const int threads : {1, 3}) try {
       (void)evaluate(Model(copying_graph()), two_class_dataset(203), threads);
       ADD_FAILURE() << threads;

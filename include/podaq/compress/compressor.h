@@ -75,19 +75,27 @@ class Compressor {
  public:
   /// Throws Error(recipe), naming the field and where it stands, for a recipe out of range, a glob that matches no
   /// layer or (for pruning) only layers that it leaves alone, a sparsity that no layer gets, or one that would empty a
-  /// layer (with the nearest reachable one). Layers that need no gradient now are left alone by wildcards.
+  /// layer (with the nearest reachable one). Layers that need no gradient now are left alone by wildcards. Throws
+  /// Error(invalid_argument) for a network that has hooks, as a compressor that quantized it leaves them.
   Compressor(std::shared_ptr<GraphModule> model, Recipe recipe);
   Compressor(Compressor&&) noexcept;
   Compressor& operator=(Compressor&&) noexcept;
+  /// The network stays as it is, quantizers included: it goes on computing what was converted. GraphModule::clear_hooks
+  /// makes a float network of it.
   ~Compressor();
 
   /// Takes up the training loop; must come before the first step. `optimizer` (and `sampler`), of which checkpoints
-  /// keep the state, must outlive the compressor or the next attach. Throws Error(recipe), naming the stage, where a
-  /// stage that prunes, quantizes or freezes is too short for a single step, and Error(invalid_argument), naming the
-  /// field, for options out of range and for an optimizer that cannot follow where the recipe removes channels.
+  /// keep the state, must outlive the compressor, the next attach or detach. Throws Error(recipe), naming the stage,
+  /// where a stage that prunes, quantizes or freezes is too short for a single step, and Error(invalid_argument),
+  /// naming the field, for options out of range and for an optimizer that cannot follow where the recipe removes
+  /// channels.
   void attach(torch::optim::Optimizer& optimizer, const AttachOptions& options);
   /// The same with a sampler, whose place checkpoints keep.
   void attach(torch::optim::Optimizer& optimizer, RandomSampler& sampler, const AttachOptions& options);
+
+  /// Lets go of optimizer and sampler, which may end now. The network can be converted and reported as before; step,
+  /// end_epoch and checkpoints need an attach again.
+  void detach();
 
   /// Quantizes without training, or ahead of it: lets observers see what the float network computes in eval mode on
   /// the batches and does what the recipe's post_training says (which writes to parameters; pruned weights stay 0).
@@ -104,7 +112,8 @@ class Compressor {
   /// ceil(steps_per_epoch / accumulation), as calls per accumulated batch would cause.
   void step();
 
-  /// Ends an epoch; batches that the loader did not give count as done.
+  /// Ends an epoch; batches that the loader did not give count as done. Throws Error(invalid_argument) while the
+  /// network holds its average.
   void end_epoch();
 
   /// Epochs ended so far, and epochs that the recipe takes (its stages' sum, rounded up).
@@ -135,13 +144,15 @@ class Compressor {
   [[nodiscard]] bool averages() const;
 
   /// Exchanges the network's numbers for the average's, as for validation, and back when called again; without
-  /// [average] or before it begins, nothing. `step` throws Error(invalid_argument) while they are exchanged.
+  /// [average] or before it begins, nothing. `step`, `end_epoch`, `attach` and `save_checkpoint` throw
+  /// Error(invalid_argument) while they are exchanged.
   void swap_average();
 
   /// Where quantizers stand, as a table for people; empty for recipes without [quantize].
   [[nodiscard]] std::string placement_text() const;
 
-  /// Writes everything that a training run needs to go on as if it had not stopped: parameters, buffers, masks,
+  /// Writes everything that a training run needs to go on as if it had not stopped; to be called after step(), not
+  /// between it and optimizer.step(), when pruned weights may have moved: parameters, buffers, masks,
   /// removed channels, position, activation ranges, gradients, the optimizer with its groups, the sampler, and
   /// LibTorch's CPU random state. The file appears whole or not at all.
   void save_checkpoint(const std::filesystem::path& path) const;

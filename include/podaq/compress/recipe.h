@@ -113,7 +113,7 @@ struct QuantizeRecipe {
   WeightScale weight_scale = WeightScale::largest;                    ///< How weight scales are found.
   WeightGranularity weight_granularity = WeightGranularity::channel;  ///< What shares a weight scale.
   ActivationScale activation_scale = ActivationScale::observed;       ///< How activation scales are found.
-  double step_learning_rate = 0.01;          ///< Of learned weight and activation scales (see descend), in [0, 1000].
+  double step_learning_rate = 0.001;         ///< Of learned weight and activation scales (see descend), in [0, 1000].
   ObserverOptions observer = EmaObserver{};  ///< How activation ranges are found.
   std::vector<FixedRangeFor> fixed_ranges = {};    ///< Exceptions; the last that matches counts.
   std::vector<std::string> layers = {"*"};         ///< Globs of conv and linear layers that work on codes.

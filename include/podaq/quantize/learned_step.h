@@ -46,8 +46,11 @@ struct LearnedSteps {
 [[nodiscard]] LearnedSteps begin_steps(std::span<const float> values);
 
 /// Takes the gradient gathered since the last call: momentum := 0.9 momentum + gradient, step := step - learning_rate *
-/// momentum, kept within [smallest_step, largest float / 4]. A step whose result would be no number stays and forgets
-/// its momentum; steps at 0 stay there.
+/// momentum. The momentum is clipped so that a step changes by at most 1 % of itself (as the gradients of weights are
+/// in adaptive gradient clipping, Brock et al., arXiv 2102.06171): with many bits, steps are small and the gradients of
+/// clipped elements large, and one batch could throw a step out of its weights' range. Steps stay within
+/// [smallest_step, largest float / 4]. A step whose gradient is no finite number stays and forgets its momentum; steps
+/// at 0 stay there.
 void descend(LearnedSteps& learned, double learning_rate);
 
 /// The present values.

@@ -89,6 +89,10 @@ class GraphModule : public torch::nn::Module {
   void set_value_hook(ValueId value, ValueHook hook);
   /// Removes all hooks.
   void clear_hooks();
+  /// Whether it has any hook.
+  [[nodiscard]] bool has_hooks() const {
+    return !tensor_hooks_.empty() || !parameter_hooks_.empty() || !value_hooks_.empty();
+  }
 
   /// From now on batch norms use their running statistics, folded, in training mode too, and the statistics stay as
   /// they are; their weight and bias go on learning. Survives train() and eval().
