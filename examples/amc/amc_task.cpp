@@ -75,7 +75,16 @@ TaskNetwork make_network(const Preset& preset, NetworkKind kind, std::uint64_t s
                        .forward = [module](const torch::Tensor& x) { return module->forward(x); },
                        .captured = capture(module, torch::zeros({2, 2, length}))};
   };
-  if (kind == NetworkKind::separable) return finish(std::make_shared<SeparableNet>(class_count));
+  switch (kind) {
+    case NetworkKind::resnet:
+      return finish(std::make_shared<ResNet>(length, class_count));
+    case NetworkKind::separable:
+      return finish(std::make_shared<SeparableNet>(class_count));
+    case NetworkKind::ultra_light:
+      return finish(std::make_shared<UltraLightNet>(class_count));
+    case NetworkKind::vgg10:
+      break;
+  }
   return finish(std::make_shared<Vgg10>(length, class_count));
 }
 
@@ -87,12 +96,11 @@ Task make_task(const TaskOptions& options) {
   const std::filesystem::path folder =
       options.folder.empty() ? std::filesystem::path(PODAQ_EXAMPLES_FOLDER) / "amc" : options.folder;
   const Impairments impairments = load_impairments(folder / "impairments" / "radioml2016.toml");
-  const bool vgg = options.network == NetworkKind::vgg10;
+  const std::string network(name_of(options.network));
 
   Task task;
-  task.name = concat("amc-", options.preset, vgg ? "" : "-separable");
-  task.description = concat("modulation classification, ", classes(preset.set).size(), " classes, ",
-                            vgg ? "VGG10-1D" : "a depthwise-separable net");
+  task.name = concat("amc-", options.preset, options.network == NetworkKind::vgg10 ? "" : "-" + network);
+  task.description = concat("modulation classification, ", classes(preset.set).size(), " classes, ", network);
   task.load_data = [=](std::uint64_t seed, int threads) {
     const auto make = [&](SetKind purpose, int frames) {
       return synthesize_set(preset, impairments, seed, purpose, frames, threads);

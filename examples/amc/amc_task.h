@@ -3,12 +3,10 @@
 #include <filesystem>
 #include <string>
 
+#include "amc/networks.h"
 #include "podaq/study/task.h"
 
 namespace podaq::amc {
-
-/// The networks that can be trained: "vgg10" and "separable".
-enum class NetworkKind { vgg10, separable };
 
 /// What the command line chooses.
 struct TaskOptions {

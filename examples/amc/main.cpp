@@ -16,9 +16,9 @@ struct Options {
 
 void add_preset(CLI::App& app, Options& options, const std::string& preset, const std::string& description) {
   CLI::App* verb = app.add_subcommand(preset, description);
-  static const std::map<std::string, podaq::amc::NetworkKind> networks = {
-      {"vgg10", podaq::amc::NetworkKind::vgg10}, {"separable", podaq::amc::NetworkKind::separable}};
-  verb->add_option("--network", options.task.network, "vgg10 or separable")
+  static const std::map<std::string, podaq::amc::NetworkKind> networks(podaq::amc::network_kinds.begin(),
+                                                                       podaq::amc::network_kinds.end());
+  verb->add_option("--network", options.task.network, "vgg10, resnet, separable or ultra_light")
       ->transform(CLI::CheckedTransformer(networks))
       ->default_str("vgg10");
   verb->add_option("--scale", options.task.scale, "Share of the preset's frames, for trials")->capture_default_str();

@@ -206,6 +206,18 @@ TEST(CapturedNetwork, SeveralInputsAndOutputsKeepTheirOrderAndNames) {
   EXPECT_THROW(static_cast<void>(captured->forward(x[0])), Error);
 }
 
+// What a linear layer makes of normalized channels has the mean 0, so its running mean is nothing but rounding.
+TEST(CapturedNetwork, RunningMeansMayBeRoundingAlone) {
+  for (int seed = 0; seed < 8; ++seed) {
+    torch::manual_seed(seed);
+    nn::Sequential net(nn::BatchNorm1d(8), nn::Conv1d(nn::Conv1dOptions(8, 8, 1).bias(false)), nn::BatchNorm1d(8),
+                       nn::Conv1d(nn::Conv1dOptions(8, 8, 1).bias(false)),
+                       nn::BatchNorm1d(nn::BatchNorm1dOptions(8).momentum(std::nullopt)));
+    const Tensor sample = torch::randn({4, 8, 33});
+    expect_same_network(*net, *capture(net.ptr(), sample), sample);
+  }
+}
+
 TEST(CapturedNetwork, BatchNormWithAveragingMomentumFollowsTheModule) {
   torch::manual_seed(7);
   nn::Sequential net(nn::Conv1d(2, 4, 3), nn::BatchNorm1d(nn::BatchNorm1dOptions(4).momentum(std::nullopt)));
