@@ -164,7 +164,8 @@ QuantizationPlan plan_quantization(const GraphModule& model, const Recipe& recip
   for (const auto& [layer, step] : layer_steps(model))
     plan.options.weights[step] = {.bits = bits_for(quantize.weight_bits_by_layer, layer).value_or(quantize.weight_bits),
                                   .granularity = quantize.weight_granularity,
-                                  .scale = quantize.weight_scale};
+                                  .scale = quantize.weight_scale,
+                                  .scale_mantissa_bits = quantize.scale_mantissa_bits};
   return plan;
 }
 

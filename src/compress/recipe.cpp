@@ -188,6 +188,9 @@ void check_post_training(const RecipeChecker& checker, const PostTrainingRecipe&
 void check_quantize(const RecipeChecker& checker, const QuantizeRecipe& quantize) {
   checker.require_range(quantize.weight_bits, 2, 8, "quantize.weight_bits");
   checker.require_range(quantize.activation_bits, 4, 8, "quantize.activation_bits");
+  checker.require_range(quantize.scale_mantissa_bits, 0, 23, "quantize.scale_mantissa_bits");
+  checker.require(quantize.scale_mantissa_bits == 23 || quantize.weight_scale != WeightScale::learned,
+                  "quantize.scale_mantissa_bits", "goes not with weight_scale = \"learned\"; leave it out");
   checker.require_range(quantize.step_learning_rate, 0, 1000, "quantize.step_learning_rate");
   check_observer(checker, quantize.observer);
   for (const FixedRangeFor& fixed : quantize.fixed_ranges) {
@@ -267,12 +270,14 @@ std::string toml_of(const PostTrainingRecipe& recipe) {
 std::string toml_of(const QuantizeRecipe& quantize) {
   std::string text = fmt::format(
       "\n[quantize]\nweight_bits = {}\nactivation_bits = {}\nweight_scale = \"{}\"\nweight_granularity = \"{}\"\n"
-      "activation_scale = \"{}\"\nstep_learning_rate = {}\n{}layers = {}\nfloat_layers = {}\nfloat_values = {}\n"
+      "scale_mantissa_bits = {}\nactivation_scale = \"{}\"\nstep_learning_rate = {}\n{}layers = {}\nfloat_layers = "
+      "{}\nfloat_values = {}\n"
       "quantized_values = {}\n",
       quantize.weight_bits, quantize.activation_bits, compress_detail::word_of(quantize.weight_scale),
-      compress_detail::word_of(quantize.weight_granularity), compress_detail::word_of(quantize.activation_scale),
-      quantize.step_learning_rate, toml_of(quantize.observer), list_of(quantize.layers), list_of(quantize.float_layers),
-      list_of(quantize.float_values), list_of(quantize.quantized_values));
+      compress_detail::word_of(quantize.weight_granularity), quantize.scale_mantissa_bits,
+      compress_detail::word_of(quantize.activation_scale), quantize.step_learning_rate, toml_of(quantize.observer),
+      list_of(quantize.layers), list_of(quantize.float_layers), list_of(quantize.float_values),
+      list_of(quantize.quantized_values));
   if (!quantize.fixed_ranges.empty()) text += "\n[quantize.fixed_ranges]\n";
   for (const FixedRangeFor& fixed : quantize.fixed_ranges)
     text += fmt::format("{} = [{}, {}]\n", quoted(fixed.values), fixed.range.minimum, fixed.range.maximum);

@@ -128,15 +128,16 @@ PostTrainingRecipe read_post_training(const RecipeTable& table) {
 }
 
 QuantizeRecipe read_quantize(const RecipeTable& table) {
-  table.allow_only({"weight_bits", "activation_bits", "weight_scale", "weight_granularity", "activation_scale",
-                    "step_learning_rate", "observer", "averaging_constant", "percentile", "fixed_ranges", "layers",
-                    "float_layers", "weight_bits_by_layer", "activation_bits_by_layer", "activation_bits_by_value",
-                    "float_values", "quantized_values", "post_training"});
+  table.allow_only({"weight_bits", "activation_bits", "weight_scale", "weight_granularity", "scale_mantissa_bits",
+                    "activation_scale", "step_learning_rate", "observer", "averaging_constant", "percentile",
+                    "fixed_ranges", "layers", "float_layers", "weight_bits_by_layer", "activation_bits_by_layer",
+                    "activation_bits_by_value", "float_values", "quantized_values", "post_training"});
   QuantizeRecipe quantize;
   table.read("weight_bits", quantize.weight_bits);
   table.read("activation_bits", quantize.activation_bits);
   table.read("weight_scale", quantize.weight_scale);
   table.read("weight_granularity", quantize.weight_granularity);
+  table.read("scale_mantissa_bits", quantize.scale_mantissa_bits);
   table.read("activation_scale", quantize.activation_scale);
   table.read("step_learning_rate", quantize.step_learning_rate);
   quantize.observer = read_observer(table);

@@ -47,13 +47,16 @@ std::vector<float> choose_weight_scales(std::span<const float> weights, std::siz
                                         std::span<const float> bias, const WeightQuantization& how,
                                         std::span<const float> learned, const QParams& input) {
   const auto bias_of = [&](std::size_t channel) { return bias.empty() ? 0.0F : bias[channel]; };
+  const auto raised = [&](float scale, std::size_t channel) {
+    return numerics::round_up_to_mantissa(numerics::raise_weight_scale(scale, bias_of(channel), input.scale),
+                                          how.scale_mantissa_bits);
+  };
   const bool has_learned = how.scale == WeightScale::learned && !learned.empty();
   std::vector<float> scales(channels);
   if (how.granularity == WeightGranularity::tensor) {
     const float own = has_learned && learned[0] > 0 ? learned[0] : scale_by_rule(weights, how);
     float shared = 0.0F;
-    for (std::size_t c = 0; c < channels; ++c)
-      shared = std::max(shared, numerics::raise_weight_scale(own, bias_of(c), input.scale));
+    for (std::size_t c = 0; c < channels; ++c) shared = std::max(shared, raised(own, c));
     std::fill(scales.begin(), scales.end(), shared);
     return scales;
   }
@@ -61,7 +64,7 @@ std::vector<float> choose_weight_scales(std::span<const float> weights, std::siz
   for (std::size_t c = 0; c < channels; ++c) {
     const float own =
         has_learned && learned[c] > 0 ? learned[c] : scale_by_rule(weights.subspan(c * count, count), how);
-    scales[c] = numerics::raise_weight_scale(own, bias_of(c), input.scale);
+    scales[c] = raised(own, c);
   }
   return scales;
 }

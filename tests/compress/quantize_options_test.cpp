@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -52,6 +53,11 @@ std::vector<Variant> variants() {
       {"weight_least_squares", {.weight_bits = 3, .weight_scale = WeightScale::least_squares}},
       {"weight_least_squares_per_tensor",
        {.weight_bits = 4, .weight_scale = WeightScale::least_squares, .weight_granularity = WeightGranularity::tensor}},
+      {"scales_of_four_mantissa_bits", {.weight_bits = 4, .scale_mantissa_bits = 4}},
+      {"scales_of_powers_of_two_per_tensor",
+       {.weight_scale = WeightScale::least_squares,
+        .weight_granularity = WeightGranularity::tensor,
+        .scale_mantissa_bits = 0}},
       {"weight_learned", {.weight_bits = 4, .weight_scale = WeightScale::learned}},
       {"weight_learned_per_tensor",
        {.weight_bits = 4, .weight_scale = WeightScale::learned, .weight_granularity = WeightGranularity::tensor}},
@@ -138,6 +144,30 @@ TEST(QuantizeOptionsInTheFile, AreWhatTheRecipeAsksFor) {
   const Graph values = graph_of({.float_values = {"joined.out"}});
   EXPECT_FALSE(values.values.at(node_named(values, "joined").output).qparams.has_value());
   EXPECT_TRUE(graph_of({}).values.at(node_named(graph_of({}), "joined").output).qparams.has_value());
+}
+
+// In a small file the scales weigh as much as a layer.
+TEST(ScaleMantissaBits, RoundScalesUpAndLeaveTheFileAByteForEach) {
+  const auto quantized_graph = [](int bits) {
+    torch::manual_seed(3);
+    NetworkBuilder net;
+    const ValueId x = net.conv(net.input("input", {2, 16}), "first", 200, 3);
+    const auto model = net.build({net.linear(net.apply(GlobalMean{}, "mean", {net.relu(x, "relu")}), "last", 3)});
+    return test::quantized(model, {.weight_bits = 4, .scale_mantissa_bits = bits}).convert();
+  };
+  const Graph exact = quantized_graph(23);
+  const Graph rounded = quantized_graph(4);
+  for (const WeightedLayer& layer : weighted_layers(rounded)) {
+    const std::vector<float>& scales = tensor_at(rounded, layer.weight).scales;
+    const std::vector<float>& before = tensor_at(exact, layer.weight).scales;
+    ASSERT_EQ(scales.size(), before.size());
+    for (std::size_t c = 0; c < scales.size(); ++c) {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(scales[c]) & 0x7FFFFU, 0U);
+      EXPECT_NEAR(scales[c] / before[c], 1 + 1.0 / 32, 1.0 / 16);
+    }
+  }
+  const auto saved = std::ssize(encode(exact)) - std::ssize(encode(rounded));
+  EXPECT_GE(saved, 203 * 2);
 }
 
 TEST(LearnedScales, MoveAwayFromWhereTheyBegan) {

@@ -43,6 +43,7 @@ weight_bits = 6
 activation_bits = 7
 weight_scale = "least_squares"
 weight_granularity = "tensor"
+scale_mantissa_bits = 4
 activation_scale = "learned"
 step_learning_rate = 0.02
 observer = "percentile"
@@ -113,6 +114,7 @@ TEST(Recipe, ReadsEveryField) {
   EXPECT_EQ(recipe.quantize->activation_bits, 7);
   EXPECT_EQ(recipe.quantize->weight_scale, WeightScale::least_squares);
   EXPECT_EQ(recipe.quantize->weight_granularity, WeightGranularity::tensor);
+  EXPECT_EQ(recipe.quantize->scale_mantissa_bits, 4);
   EXPECT_EQ(recipe.quantize->activation_scale, ActivationScale::learned);
   EXPECT_EQ(recipe.quantize->step_learning_rate, 0.02);
   EXPECT_EQ(std::get<PercentileObserver>(recipe.quantize->observer).percentile, 99.5);
@@ -184,6 +186,9 @@ TEST(Recipe, RefusesImpossibleValuesWithTheirLineAndRange) {
   test::expect_names(refusal(quantize + "averaging_constant = 0\n"), {"r.toml:4", "(0, 1]"});
   test::expect_names(refusal(quantize + "observer = \"percentile\"\npercentile = 50\n"), {"r.toml:5", "(50, 100]"});
   test::expect_names(refusal(quantize + "percentile = 99\n"), {"r.toml:4", "quantize.percentile", "observer"});
+  test::expect_names(refusal(quantize + "scale_mantissa_bits = 24\n"), {"r.toml:4", "[0, 23]"});
+  test::expect_names(refusal(quantize + "scale_mantissa_bits = 4\nweight_scale = \"learned\"\n"),
+                     {"r.toml:4", "learned"});
   test::expect_names(refusal(quantize + "step_learning_rate = -1\n"), {"r.toml:4", "[0, 1000]"});
   test::expect_names(refusal(quantize + "fixed_ranges = { input = [1, -1] }\n"), {"r.toml:4", "input"});
   test::expect_names(refusal(quantize + "fixed_ranges = { input = [1] }\n"), {"r.toml:4", "two numbers"});

@@ -171,6 +171,17 @@ TEST_F(ChooseProperty, WeightScalesLeaveRoomForTheBias) {
   }
 }
 
+TEST(ChooseGolden, RoundsUpToMantissaBits) {
+  EXPECT_EQ(round_up_to_mantissa(1.0F, 0), 1.0F);
+  EXPECT_EQ(round_up_to_mantissa(1.0000001F, 0), 2.0F);
+  EXPECT_EQ(round_up_to_mantissa(1.01F, 4), 1.0625F);
+  EXPECT_EQ(round_up_to_mantissa(1.99F, 4), 2.0F);
+  EXPECT_EQ(round_up_to_mantissa(0.3F, 23), 0.3F);
+  EXPECT_GE(round_up_to_mantissa(smallest_scale, 4), smallest_scale);
+  EXPECT_LT(round_up_to_mantissa(smallest_scale, 4), smallest_scale * 1.0626F);
+  EXPECT_TRUE(is_valid_scale(round_up_to_mantissa(std::numeric_limits<float>::max() / 4.0F, 0)));
+}
+
 TEST(ChooseGolden, AChannelOfZerosGetsCodesZeroAndAValidScale) {
   for (const float bias : {0.0F, 1.0e-8F, -3.0F}) {
     const float scale = choose_weight_scale(0.0F, 8, bias, 0.02F);

@@ -112,7 +112,10 @@ struct QuantizeRecipe {
   int activation_bits = 8;                                            ///< 4 to 8.
   WeightScale weight_scale = WeightScale::largest;                    ///< How weight scales are found.
   WeightGranularity weight_granularity = WeightGranularity::channel;  ///< What shares a weight scale.
-  ActivationScale activation_scale = ActivationScale::observed;       ///< How activation scales are found.
+  /// 0 to 23: weight scales go up to the next number of so many mantissa bits, in training already. With 4 the file
+  /// holds a scale in about a byte; with 0 scales are powers of two. Less than 23 does not go with learned scales.
+  int scale_mantissa_bits = 23;
+  ActivationScale activation_scale = ActivationScale::observed;  ///< How activation scales are found.
   double step_learning_rate = 0.001;         ///< Of learned weight and activation scales (see descend), in [0, 1000].
   ObserverOptions observer = EmaObserver{};  ///< How activation ranges are found.
   std::vector<FixedRangeFor> fixed_ranges = {};    ///< Exceptions; the last that matches counts.

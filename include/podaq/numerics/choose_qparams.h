@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -44,6 +45,14 @@ inline constexpr float smallest_scale = 1.0e-18F;
   const double for_product = std::max(1.0e-36 / static_cast<double>(input_scale), 1.0e-36);
   const double raised = std::max({static_cast<double>(scale), for_bias, for_product});
   return static_cast<float>(std::min(raised, static_cast<double>(std::numeric_limits<float>::max()) / 4.0));
+}
+
+/// The next number, from `value` > 0 on upwards, whose mantissa has `bits` bits behind the leading one (0 to 23): of
+/// 2^bits numbers an octave, as many as a byte counts where scales span a few octaves.
+[[nodiscard]] inline float round_up_to_mantissa(float value, int bits) {
+  constexpr int mantissa_bits = std::numeric_limits<float>::digits - 1;
+  const std::uint32_t dropped = (std::uint32_t{1} << (mantissa_bits - bits)) - 1;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + dropped) & ~dropped);
 }
 
 /// The scale of one weight channel that clips nothing: max|w| / limit, raised as raise_weight_scale says.

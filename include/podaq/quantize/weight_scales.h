@@ -27,6 +27,7 @@ struct WeightQuantization {
   int bits = 8;                                                ///< 2 to 8.
   WeightGranularity granularity = WeightGranularity::channel;  ///< What shares a scale.
   WeightScale scale = WeightScale::largest;                    ///< How the scale is found.
+  int scale_mantissa_bits = 23;  ///< 0 to 23: scales go up to the next number of so many (round_up_to_mantissa).
 
   friend bool operator==(const WeightQuantization&, const WeightQuantization&) = default;
 };
@@ -36,8 +37,8 @@ struct WeightQuantization {
 [[nodiscard]] float least_squares_scale(std::span<const float> weights, int bits);
 
 /// The scale of each output channel of row-major `weights` [channels, ...], all the same for WeightGranularity::tensor,
-/// each raised where the channel's bias or the accumulator needs it (numerics::raise_weight_scale). Training and
-/// conversion both call this, so they agree.
+/// each raised where the channel's bias or the accumulator needs it (numerics::raise_weight_scale), then to the
+/// mantissa bits asked for. Training and conversion both call this, so they agree.
 /// @param bias     one per channel, or empty where there is none or it is not final.
 /// @param learned  for WeightScale::learned: the present steps, one per channel or one for the tensor; empty, or 0 for
 /// a
