@@ -1,14 +1,19 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 
+#include "podaq/study/study_file.h"
 #include "podaq/study/task.h"
 
 namespace podaq::amc {
 
 /// The networks that can be trained: "vgg10" and "separable".
 enum class NetworkKind { vgg10, separable };
+
+/// Their names on the command line and in study files.
+[[nodiscard]] const std::map<std::string, NetworkKind>& network_kinds();
 
 /// What the command line chooses.
 struct TaskOptions {
@@ -17,6 +22,9 @@ struct TaskOptions {
   double scale = 1;                   ///< In (0, 100]: the share of the preset's frames to synthesize, for trials.
   std::filesystem::path folder = {};  ///< Holds recipes/ and impairments/; empty: the source tree's examples/amc.
 };
+
+/// What a study file's [task] chooses: preset, network, scale. Throws Error(recipe) for other keys and words.
+[[nodiscard]] TaskOptions task_options(const TaskWords& words);
 
 /// Automatic modulation classification on synthesized frames: data, network, training and the four strategies.
 /// Throws Error for an unknown preset or a recipe that does not load.

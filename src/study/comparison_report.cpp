@@ -6,19 +6,13 @@
 
 #include "podaq/core/atomic_file.h"
 #include "podaq/study/comparison.h"
+#include "study/report_text.h"
 
 namespace podaq {
 namespace {
 
-std::string percent(double share) {
-  return fmt::format("{:.2f} %", 100 * share);
-}
-
-/// Digits in groups of three: 405 948.
-std::string grouped_digits(std::uint64_t number) {
-  if (number < 1000) return fmt::format("{}", number);
-  return fmt::format("{} {:03}", grouped_digits(number / 1000), number % 1000);
-}
+using study_detail::grouped_digits;
+using study_detail::percent;
 
 }  // namespace
 

@@ -198,6 +198,12 @@ class StudyRun {
 
 }  // namespace
 
+int effective_threads(const StudyOptions& options) {
+  if (options.threads < 0 || options.threads > 1024)
+    throw Error(ErrorCode::invalid_argument, concat("threads is ", options.threads, ", must lie in [0, 1024]"));
+  return options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
 std::vector<PlannedPoint> plan_study(const Study& study) {
   const StudyPlan plan = study_detail::make_plan(study);
   std::vector<PlannedPoint> planned;
@@ -212,17 +218,16 @@ std::vector<PlannedPoint> plan_study(const Study& study) {
   for (const SharedTraining& shared : plan.shared)
     add("shared", shared.seed, study_detail::epochs_of(shared), std::filesystem::exists(shared.kept.with(".network")),
         shared.kept);
-  for (const Point& point : plan.points)
-    add(point.strategy->name, point.seed, point.own_epochs,
-        study_detail::read_point(point.kept.with(".json"), point.kept.inputs).has_value(), point.kept);
+  for (const Point& point : plan.points) {
+    const auto result = study_detail::read_point(point.kept.with(".json"), point.kept.inputs);
+    add(point.strategy->name, point.seed, point.own_epochs, result.has_value(), point.kept);
+    if (result) planned.back().seconds = result->seconds;
+  }
   return planned;
 }
 
 StudyResult run_study(const Study& study, const StudyOptions& options) {
-  if (options.threads < 0 || options.threads > 1024)
-    throw Error(ErrorCode::invalid_argument, concat("threads is ", options.threads, ", must lie in [0, 1024]"));
-  const int threads =
-      options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int threads = effective_threads(options);
   const CancellationScope cancellation;
   const auto start = std::chrono::steady_clock::now();
   torch::set_num_threads(1);

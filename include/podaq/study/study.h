@@ -79,12 +79,16 @@ struct StudyOptions {
   int threads = 0;  ///< 1 to 1024; 0: as many as the machine has. Points train side by side, one thread each.
 };
 
+/// `threads`, or as many as the machine has. Throws Error(invalid_argument) for a count out of range.
+[[nodiscard]] int effective_threads(const StudyOptions& options);
+
 /// A point before it is trained, for those who want to know what is ahead.
 struct PlannedPoint {
   std::string strategy = {};        ///< The row.
   std::uint64_t seed = 0;           ///< Of data, initial weights and sample order.
   std::int64_t epochs = 0;          ///< Epochs of its own.
   std::int64_t trained_epochs = 0;  ///< Those that an earlier run left behind; all of them where it is done.
+  double seconds = 0;               ///< What its training took; 0 where that is not known.
   bool done = false;                ///< Whether its result is in the folder.
 };
 
