@@ -72,18 +72,23 @@ struct StudyVerb {
   std::filesystem::path file;
   std::filesystem::path folder = {};
   bool only_plan = false;
+  bool plots = true;
   StudyOptions options = {};
 };
 
-/// Runs the study in the file, prints the table and writes study.json to its folder.
+/// Runs the study in the file, prints the table and writes study.json and study.html to its folder.
 inline void run_study_file(const StudyVerb& verb, const std::string& program,
                            const std::function<Task(const TaskWords&)>& make_task) {
   Study study = load_study(verb.file, make_task);
   if (!verb.folder.empty()) study.folder = verb.folder;
   if (verb.only_plan) return print_plan(study, verb.options);
+  const ReportOptions report{.command = program + " study " + verb.file.string(), .plots = verb.plots};
+  require_report_tools(report);
   const StudyResult result = run_study(study, verb.options);
-  const std::string json = to_json(result, program + " study " + verb.file.string());
+  const std::string json = to_json(result, report.command);
   write_file_atomically(study.folder / "study.json", std::as_bytes(std::span(json)));
+  const std::string html = to_html(result, report);
+  write_file_atomically(study.folder / "study.html", std::as_bytes(std::span(html)));
   std::fputs(format_table(result).c_str(), stdout);
 }
 
@@ -95,6 +100,7 @@ inline void add_study(CLI::App& app, std::function<Task(const TaskWords&)> make_
   verb->add_option("file", options->file, "The study (TOML)")->required();
   verb->add_option("--out", options->folder, "Folder for all results, in place of the study's own");
   verb->add_flag("--points", options->only_plan, "Only list what would be trained");
+  verb->add_flag("!--no-plots", options->plots, "Make the report without plots, which need gnuplot");
   add_threads_option(*verb, options->options.threads);
   verb->callback([&app, options, make_task = std::move(make_task)] {
     run_study_file(*options, app.get_name(), make_task);

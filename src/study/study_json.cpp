@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "podaq/study/study_report.h"
@@ -64,7 +65,9 @@ Json json_of_row(const RowSummary& row) {
 Json json_of_point(PointResult point, const std::vector<std::int32_t>& groups) {
   std::erase_if(point.measured.confusion,
                 [&](const auto& entry) { return std::ranges::find(groups, entry.first) == groups.end(); });
-  return study_detail::to_json(point, {});
+  Json json = study_detail::to_json(point, {});
+  for (const char* key : {"recipe", "class_names", "inputs"}) json.erase(key);  // the same for all points, or in the row
+  return json;
 }
 
 }  // namespace

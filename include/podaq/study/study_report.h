@@ -65,4 +65,16 @@ struct RowSummary {
 /// @param command  what was typed to get it.
 [[nodiscard]] std::string to_json(const StudyResult& result, const std::string& command);
 
+/// What a report shows.
+struct ReportOptions {
+  std::string command;  ///< What was typed to get it.
+  bool plots = true;    ///< Whether gnuplot draws; without, tables alone.
+};
+
+/// Throws Error(unsupported) where a report with these options cannot be made, saying what to install.
+void require_report_tools(const ReportOptions& options);
+
+/// Everything as one HTML page that needs no other file or host and follows the browser's dark or light scheme.
+[[nodiscard]] std::string to_html(const StudyResult& result, const ReportOptions& options);
+
 }  // namespace podaq
