@@ -7,13 +7,16 @@
 #include <cmath>
 #include <memory>
 
+#include "amc/itu_score.h"
 #include "amc/networks.h"
 #include "amc/synthesis/impairments.h"
 #include "amc/synthesis/synthesizer.h"
 #include "podaq/capture/capture.h"
 #include "podaq/core/cancellation.h"
 #include "podaq/core/error.h"
+#include "podaq/core/file.h"
 #include "podaq/core/progress.h"
+#include "podaq/core/sha256.h"
 #include "podaq/core/text.h"
 
 namespace podaq::amc {
@@ -90,17 +93,39 @@ TaskNetwork make_network(const Preset& preset, NetworkKind kind, std::uint64_t s
 
 }  // namespace
 
+TaskOptions task_options(const TaskWords& words) {
+  TaskOptions options;
+  for (const auto& [key, word] : words) {
+    if (key == "preset") {
+      options.preset = word.text;
+    } else if (key == "network") {
+      if (!network_kinds().contains(word.text))
+        throw Error(ErrorCode::recipe, concat(word.origin, ": task.network must be one of ", network_names()));
+      options.network = network_kinds().at(word.text);
+    } else if (key == "scale") {
+      options.scale = number_in(key, word);
+    } else {
+      refuse_key(key, word, "preset, network, scale");
+    }
+  }
+  return options;
+}
+
 Task make_task(const TaskOptions& options) {
   Preset preset = preset_of(options.preset);
   preset.frames = scaled(preset.frames, options.scale);
   const std::filesystem::path folder =
       options.folder.empty() ? std::filesystem::path(PODAQ_EXAMPLES_FOLDER) / "amc" : options.folder;
-  const Impairments impairments = load_impairments(folder / "impairments" / "radioml2016.toml");
-  const std::string network(name_of(options.network));
+  const std::filesystem::path impairments_file = folder / "impairments" / "radioml2016.toml";
+  const Impairments impairments = load_impairments(impairments_file);
+  const std::string network = name_of(options.network);
 
   Task task;
   task.name = concat("amc-", options.preset, options.network == NetworkKind::vgg10 ? "" : "-" + network);
   task.description = concat("modulation classification, ", classes(preset.set).size(), " classes, ", network);
+  task.identity = concat("preset ", options.preset, " network ", network, " frames ", preset.frames.train, " ",
+                         preset.frames.validation, " ", preset.frames.test, " impairments ",
+                         to_hexadecimal(sha256(read_file(impairments_file, 1 << 20))));
   task.load_data = [=](std::uint64_t seed, int threads) {
     const auto make = [&](SetKind purpose, int frames) {
       return synthesize_set(preset, impairments, seed, purpose, frames, threads);
@@ -113,6 +138,7 @@ Task make_task(const TaskOptions& options) {
   task.training = {.batch_size = preset.batch_size, .learning_rate = 3e-3, .weight_decay = 2e-2};
   task.shared_epochs = preset.shared_epochs;
   task.strategies = load_strategies(folder / "recipes");
+  task.figures = {{.name = "ITU score", .of_file = [](const Graph& graph) { return itu_score(itu_cost(graph)); }}};
   return task;
 }
 

@@ -16,16 +16,14 @@ struct Options {
 
 void add_preset(CLI::App& app, Options& options, const std::string& preset, const std::string& description) {
   CLI::App* verb = app.add_subcommand(preset, description);
-  static const std::map<std::string, podaq::amc::NetworkKind> networks(podaq::amc::network_kinds.begin(),
-                                                                       podaq::amc::network_kinds.end());
-  verb->add_option("--network", options.task.network, "vgg10, resnet, separable or ultra_light")
-      ->transform(CLI::CheckedTransformer(networks))
+  verb->add_option("--network", options.task.network, podaq::amc::network_names())
+      ->transform(CLI::CheckedTransformer(podaq::amc::network_kinds()))
       ->default_str("vgg10");
   verb->add_option("--scale", options.task.scale, "Share of the preset's frames, for trials")->capture_default_str();
-  podaq::cli::add_study_options(*verb, options.comparison);
+  podaq::cli::add_comparison_options(*verb, options.comparison);
   verb->callback([&options, preset] {
     options.task.preset = preset;
-    podaq::cli::run_study(podaq::amc::make_task(options.task), options.comparison);
+    podaq::cli::run_comparison(podaq::amc::make_task(options.task), options.comparison);
   });
 }
 
@@ -42,5 +40,7 @@ int main(int argc, char** argv) {
   Options options;
   add_preset(app, options, "quick", "11 classes, 20 SNRs, frames of 128 samples: minutes");
   add_preset(app, options, "full", "24 classes, 26 SNRs, frames of 1024 samples: hours");
+  podaq::cli::add_study(
+      app, [](const podaq::TaskWords& words) { return podaq::amc::make_task(podaq::amc::task_options(words)); });
   return podaq::cli::run_program(app, argc, argv);
 }

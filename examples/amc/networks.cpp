@@ -3,6 +3,8 @@
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/pooling.h>
 
+#include <algorithm>
+#include <array>
 #include <string>
 
 namespace podaq::amc {
@@ -120,6 +122,25 @@ torch::Tensor UltraLightNet::forward(torch::Tensor x) {
   x = stem_->forward(x);
   for (SeparableBlock& block : blocks_) x = run(block, torch::max_pool1d(x, 2));
   return head_(x.mean(-1));
+}
+
+const std::map<std::string, NetworkKind>& network_kinds() {
+  static const std::map<std::string, NetworkKind> kinds = {{"vgg10", NetworkKind::vgg10},
+                                                           {"resnet", NetworkKind::resnet},
+                                                           {"separable", NetworkKind::separable},
+                                                           {"ultra_light", NetworkKind::ultra_light}};
+  return kinds;
+}
+
+std::string network_names() {
+  std::string names;
+  for (const auto& [name, kind] : network_kinds()) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+std::string name_of(NetworkKind kind) {
+  const auto named = [kind](const auto& entry) { return entry.second == kind; };
+  return std::ranges::find_if(network_kinds(), named)->first;
 }
 
 }  // namespace podaq::amc

@@ -5,11 +5,9 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <string_view>
-#include <utility>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace podaq::amc {
@@ -86,15 +84,13 @@ class UltraLightNet : public torch::nn::Module {
 /// The networks above.
 enum class NetworkKind { vgg10, resnet, separable, ultra_light };
 
-/// Each, in its order, with the name that command lines and studies give it.
-inline constexpr std::array<std::pair<std::string_view, NetworkKind>, 4> network_kinds = {
-    {{"vgg10", NetworkKind::vgg10},
-     {"resnet", NetworkKind::resnet},
-     {"separable", NetworkKind::separable},
-     {"ultra_light", NetworkKind::ultra_light}}};
+/// Their names on command lines and in studies.
+[[nodiscard]] const std::map<std::string, NetworkKind>& network_kinds();
 
-[[nodiscard]] constexpr std::string_view name_of(NetworkKind kind) {
-  return network_kinds[static_cast<std::size_t>(kind)].first;
-}
+/// All names, for people: "resnet, separable, ...".
+[[nodiscard]] std::string network_names();
+
+/// The name of `kind` among network_kinds.
+[[nodiscard]] std::string name_of(NetworkKind kind);
 
 }  // namespace podaq::amc

@@ -33,6 +33,7 @@ Task make_goldbarg_task(const TaskOptions& options, const GoldbargOptions& goldb
   Task task = make_task(options);
   task.name = "images-goldbarg";
   task.description = "Fashion-MNIST, CNN-A, the thesis's strategy";
+  task.identity += fmt::format(", share {}", goldbarg.share);
   task.load_data = [load = std::move(task.load_data), share = goldbarg.share](std::uint64_t seed, int threads) {
     TaskData data = load(seed, threads);
     const auto parts = stratified_split(data.train, {.fractions = {share}, .seed = seed});

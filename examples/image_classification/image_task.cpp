@@ -13,12 +13,22 @@
 
 namespace podaq::images {
 
+TaskOptions task_options(const TaskWords& words) {
+  TaskOptions options;
+  for (const auto& [key, word] : words) {
+    if (key != "data") refuse_key(key, word, "data");
+    options.data = word.text;
+  }
+  return options;
+}
+
 Task make_task(const TaskOptions& options) {
   const std::filesystem::path folder =
       options.folder.empty() ? std::filesystem::path(PODAQ_EXAMPLES_FOLDER) / "image_classification" : options.folder;
   Task task;
   task.name = "images-quick";
   task.description = "Fashion-MNIST, CNN-A";
+  task.identity = "CNN-A on the IDX files in " + options.data.string();
   task.load_data = [data = options.data](std::uint64_t seed, int) {
     ImageDatasets sets = load_fashion_mnist(data);
     const auto parts = stratified_split(sets.train, {.fractions = {0.9, 0.1}, .seed = seed});

@@ -16,8 +16,8 @@ int main(int argc, char** argv) {
   podaq::ComparisonOptions options;
   CLI::App* quick = app.add_subcommand("quick", "Fashion-MNIST, CNN-A: under an hour on two cores");
   quick->add_option("--data", task_options.data, "Folder of the IDX files")->capture_default_str();
-  podaq::cli::add_study_options(*quick, options);
-  quick->callback([&] { podaq::cli::run_study(podaq::images::make_task(task_options), options); });
+  podaq::cli::add_comparison_options(*quick, options);
+  quick->callback([&] { podaq::cli::run_comparison(podaq::images::make_task(task_options), options); });
   podaq::images::GoldbargOptions goldbarg_options;
   CLI::App* goldbarg = app.add_subcommand(
       "goldbarg", "The thesis's table: CNN-A under its strategy at four alphas and float, 8, 4 and 3 bits");
@@ -28,8 +28,11 @@ int main(int argc, char** argv) {
   goldbarg->add_option("--share", goldbarg_options.share, "Share of the 54 000 training images, above 0, up to 1")
       ->check(CLI::Range(1e-3, 1.0))
       ->capture_default_str();
-  podaq::cli::add_study_options(*goldbarg, options);
+  podaq::cli::add_comparison_options(*goldbarg, options);
   goldbarg->callback(
-      [&] { podaq::cli::run_study(podaq::images::make_goldbarg_task(task_options, goldbarg_options), options); });
+      [&] { podaq::cli::run_comparison(podaq::images::make_goldbarg_task(task_options, goldbarg_options), options); });
+  podaq::cli::add_study(app, [](const podaq::TaskWords& words) {
+    return podaq::images::make_task(podaq::images::task_options(words));
+  });
   return podaq::cli::run_program(app, argc, argv);
 }

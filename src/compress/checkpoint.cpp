@@ -22,7 +22,6 @@
 #include "compress/pruner_checkpoint.h"
 #include "compress/quantization_plan.h"
 #include "compress/quantizer_tensors.h"
-#include "compress/sealed_file.h"
 #include "podaq/core/error.h"
 #include "podaq/training/random_sampler.h"
 
@@ -37,7 +36,6 @@ using torch::serialize::OutputArchive;
 
 constexpr std::string_view format_name = "podaq checkpoint";
 constexpr std::int64_t checkpoint_version = 6;
-constexpr std::uint64_t largest_checkpoint = std::uint64_t{1} << 40;
 
 NamedTensors own_tensors(const GraphModule& model) {
   NamedTensors tensors;
@@ -81,11 +79,9 @@ auto read_or_refuse(const std::filesystem::path& path, const Read& read) {
 }
 
 InputArchive open_archive(const std::filesystem::path& path) {
-  const auto bytes = read_sealed(path, largest_checkpoint);
-  InputArchive archive;
+  std::optional<InputArchive> archive = read_archive(path);
   try {
-    if (bytes) archive.load_from(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-    if (bytes && read_string(archive, "format") == format_name) return archive;
+    if (archive && read_string(*archive, "format") == format_name) return *std::move(archive);
   } catch (const std::exception&) {
   }
   throw Error(ErrorCode::format,
@@ -255,13 +251,7 @@ void Compressor::save_checkpoint(const std::filesystem::path& path) const {
     archive.write("sampler", sampler);
   }
 
-  std::vector<std::byte> bytes;
-  archive.save_to([&](const void* data, std::size_t size) {
-    const auto* first = static_cast<const std::byte*>(data);
-    bytes.insert(bytes.end(), first, first + size);
-    return size;
-  });
-  write_sealed(path, std::move(bytes));
+  write_archive(archive, path);
 }
 
 void Compressor::load_checkpoint(const std::filesystem::path& path) {

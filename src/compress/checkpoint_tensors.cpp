@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <torch/serialize/tensor.h>
 
+#include <cstddef>
+
+#include "compress/sealed_file.h"
 #include "podaq/core/error.h"
 
 namespace podaq::compress_detail {
@@ -10,12 +13,38 @@ namespace podaq::compress_detail {
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
+namespace {
+constexpr std::uint64_t largest_archive = std::uint64_t{1} << 40;
+}  // namespace
+
 void refuse_checkpoint(const std::filesystem::path& path, const std::string& problem) {
   throw Error(ErrorCode::invalid_argument, fmt::format("checkpoint '{}': {}", path.string(), problem));
 }
 
 NamedTensors named(const std::map<std::string, torch::Tensor>& tensors) {
   return {tensors.begin(), tensors.end()};
+}
+
+void write_archive(OutputArchive& archive, const std::filesystem::path& path) {
+  std::vector<std::byte> bytes;
+  archive.save_to([&](const void* data, std::size_t size) {
+    const auto* first = static_cast<const std::byte*>(data);
+    bytes.insert(bytes.end(), first, first + size);
+    return size;
+  });
+  write_sealed(path, std::move(bytes));
+}
+
+std::optional<InputArchive> read_archive(const std::filesystem::path& path) {
+  const auto bytes = read_sealed(path, largest_archive);
+  if (!bytes) return std::nullopt;
+  InputArchive archive;
+  try {
+    archive.load_from(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return archive;
 }
 
 void write_tensors(OutputArchive& archive, const std::string& key, const NamedTensors& tensors) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,12 @@ void write_tensors(torch::serialize::OutputArchive& archive, const std::string& 
 [[nodiscard]] NamedTensors read_tensors(torch::serialize::InputArchive& archive, const std::string& key);
 [[nodiscard]] std::int64_t read_integer(torch::serialize::InputArchive& archive, const std::string& key);
 [[nodiscard]] std::string read_string(torch::serialize::InputArchive& archive, const std::string& key);
+
+/// Writes the archive as a sealed file (see sealed_file.h).
+void write_archive(torch::serialize::OutputArchive& archive, const std::filesystem::path& path);
+
+/// Reads what `write_archive` wrote; none for a damaged file or another one.
+[[nodiscard]] std::optional<torch::serialize::InputArchive> read_archive(const std::filesystem::path& path);
 
 /// Whether shape and type are the same.
 [[nodiscard]] bool fits(const torch::Tensor& saved, const torch::Tensor& own);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,11 +23,14 @@
 
 namespace podaq::compress_detail {
 
-/// One table of a recipe. Reads its known keys, refuses the others, and notes where each stands.
+/// Where a text says what: "prune.sparsity" -> "recipe.toml:12".
+using Origins = std::map<std::string, std::string>;
+
+/// One table of a recipe, or of a study. Reads its known keys, refuses the others, and notes where each stands.
 class RecipeTable {
  public:
-  RecipeTable(const toml::table& table, std::string path, const std::string& source, Recipe& recipe)
-      : table_(table), path_(std::move(path)), source_(source), recipe_(recipe) {
+  RecipeTable(const toml::table& table, std::string path, const std::string& source, Origins& origins)
+      : table_(table), path_(std::move(path)), source_(source), origins_(origins) {
     if (!path_.empty()) note(path_, table_);
   }
 
@@ -167,13 +171,53 @@ class RecipeTable {
     return {.minimum = number_at(*array->get(0), path), .maximum = number_at(*array->get(1), path)};
   }
 
+  void read(std::string_view key, std::vector<bool>& list) const {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    const toml::array* array = node->as_array();
+    if (array == nullptr) fail(node->source(), path_to(key), "must be a list of true and false");
+    list.clear();
+    for (const toml::node& item : *array) {
+      if (!item.is_boolean()) fail(item.source(), path_to(key), "must be a list of true and false");
+      list.push_back(item.value<bool>().value());
+    }
+  }
+
+  void read(std::string_view key, std::string& text) const {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    const auto words = node->value_exact<std::string>();
+    if (!words) fail(node->source(), path_to(key), "must be text in quotes");
+    text = *words;
+  }
+
+  // The tables of the list at `key`, none if there is no such key.
+  [[nodiscard]] std::vector<RecipeTable> children(std::string_view key) const {
+    std::vector<RecipeTable> tables;
+    const toml::node* node = find(key);
+    if (node == nullptr) return tables;
+    const toml::array* array = node->as_array();
+    if (array == nullptr) fail(node->source(), path_to(key), "must be a list of tables");
+    for (const toml::node& item : *array) {
+      const toml::table* table = item.as_table();
+      if (table == nullptr) fail(item.source(), path_to(key), "must be a list of tables");
+      tables.emplace_back(*table, fmt::format("{}[{}]", path_to(key), tables.size()), source_, origins_);
+    }
+    return tables;
+  }
+
+  // Where the table begins.
+  [[nodiscard]] std::string origin() const {
+    return fmt::format("{}:{}", source_, table_.source().begin.line);
+  }
+
   // The table at `key`, if there is one.
   [[nodiscard]] std::optional<RecipeTable> child(std::string_view key) const {
     const toml::node* node = find(key);
     if (node == nullptr) return std::nullopt;
     const toml::table* table = node->as_table();
     if (table == nullptr) fail(node->source(), path_to(key), "must be a table");
-    return RecipeTable(*table, path_to(key), source_, recipe_);
+    return RecipeTable(*table, path_to(key), source_, origins_);
   }
 
   [[nodiscard]] double number_at(const toml::node& node, const std::string& path) const {
@@ -204,7 +248,7 @@ class RecipeTable {
   }
 
   void note(const std::string& path, const toml::node& node) const {
-    recipe_.origins[path] = fmt::format("{}:{}", source_, node.source().begin.line);
+    origins_[path] = fmt::format("{}:{}", source_, node.source().begin.line);
   }
 
   [[noreturn]] void fail(const toml::source_region& region, const std::string& path, const std::string& problem) const {
@@ -214,7 +258,7 @@ class RecipeTable {
   const toml::table& table_;
   std::string path_;
   const std::string& source_;
-  Recipe& recipe_;
+  Origins& origins_;
 };
 
 }  // namespace podaq::compress_detail

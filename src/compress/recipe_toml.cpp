@@ -203,7 +203,7 @@ toml::table parsed(std::string_view text, const std::string& source) {
 Recipe Recipe::parse(std::string_view text, const std::string& source) {
   const toml::table root = parsed(text, source);
   Recipe recipe;
-  const RecipeTable table(root, "", source, recipe);
+  const RecipeTable table(root, "", source, recipe.origins);
   table.allow_only({"epochs", "prune", "quantize", "goldbarg", "average", "auto"});
   if (const auto epochs = table.child("epochs")) recipe.epochs = read_epochs(*epochs);
   if (const auto prune = table.child("prune")) recipe.prune = read_prune(*prune);

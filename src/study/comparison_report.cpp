@@ -6,19 +6,13 @@
 
 #include "podaq/core/atomic_file.h"
 #include "podaq/study/comparison.h"
+#include "study/report_text.h"
 
 namespace podaq {
 namespace {
 
-std::string percent(double share) {
-  return fmt::format("{:.2f} %", 100 * share);
-}
-
-/// Digits in groups of three: 405 948.
-std::string grouped_digits(std::uint64_t number) {
-  if (number < 1000) return fmt::format("{}", number);
-  return fmt::format("{} {:03}", grouped_digits(number / 1000), number % 1000);
-}
+using study_detail::grouped_digits;
+using study_detail::percent;
 
 }  // namespace
 
@@ -27,20 +21,21 @@ std::string format_table(const Comparison& comparison) {
                                 comparison.task, comparison.test_frames, comparison.parameters,
                                 grouped_digits(4 * static_cast<std::uint64_t>(comparison.parameters)), comparison.seed,
                                 comparison.seconds, comparison.host);
-  const bool grouped = !comparison.rows.empty() && comparison.rows.front().high_groups.has_value();
+  const bool grouped = !comparison.rows.empty() && comparison.rows.front().measured.high_groups.has_value();
   const std::string high = grouped ? fmt::format("at >= {} dB", comparison.high_group) : "";
   auto to = std::back_inserter(out);
   fmt::format_to(to, "{:<15} {:>9} {:>17} ", "strategy", "accuracy", "95 % interval");
   if (grouped) fmt::format_to(to, "{:>11} ", high);
   fmt::format_to(to, "{:>9} {:>10} {:>9} {:>13} {:>14} {:>8}\n", "sparsity", "bytes", "smaller", "podaq us",
                  "libtorch us", "faster");
-  for (const ComparisonRow& row : comparison.rows) {
-    const Interval interval = confidence_interval(row.all);
-    fmt::format_to(to, "{:<15} {:>9} {:>17} ", row.strategy, percent(row.all.accuracy()),
+  for (const PointResult& row : comparison.rows) {
+    const FileMeasurement& measured = row.measured;
+    const Interval interval = confidence_interval(measured.all);
+    fmt::format_to(to, "{:<15} {:>9} {:>17} ", row.strategy, percent(measured.all.accuracy()),
                    fmt::format("{:.2f} - {:.2f} %", 100 * interval.lowest, 100 * interval.highest));
-    if (grouped) fmt::format_to(to, "{:>11} ", percent(row.high_groups->accuracy()));
-    fmt::format_to(to, "{:>9} {:>10} {:>8.1f}x {:>13.1f} {:>14.1f} {:>7.1f}x\n", percent(row.sparsity),
-                   grouped_digits(row.file_bytes), row.ratio, row.podaq.median_us, row.libtorch.median_us,
+    if (grouped) fmt::format_to(to, "{:>11} ", percent(measured.high_groups->accuracy()));
+    fmt::format_to(to, "{:>9} {:>10} {:>8.1f}x {:>13.1f} {:>14.1f} {:>7.1f}x\n", percent(measured.sparsity),
+                   grouped_digits(measured.file_bytes), measured.ratio, row.podaq.median_us, row.libtorch.median_us,
                    row.libtorch.median_us / row.podaq.median_us);
   }
   out +=
@@ -58,21 +53,22 @@ std::string to_json(const Comparison& comparison) {
   json["test_frames"] = comparison.test_frames;
   json["parameters"] = comparison.parameters;
   json["rows"] = nlohmann::ordered_json::array();
-  for (const ComparisonRow& row : comparison.rows) {
-    const Interval interval = confidence_interval(row.all);
+  for (const PointResult& row : comparison.rows) {
+    const FileMeasurement& measured = row.measured;
+    const Interval interval = confidence_interval(measured.all);
     nlohmann::ordered_json entry;
     entry["strategy"] = row.strategy;
-    entry["accuracy"] = row.all.accuracy();
+    entry["accuracy"] = measured.all.accuracy();
     entry["accuracy_ci95"] = {interval.lowest, interval.highest};
-    if (row.high_groups) entry["accuracy_snr_ge_0"] = row.high_groups->accuracy();
-    entry["sparsity"] = row.sparsity;
-    entry["file_bytes"] = row.file_bytes;
-    entry["ratio"] = row.ratio;
+    if (measured.high_groups) entry["accuracy_snr_ge_0"] = measured.high_groups->accuracy();
+    entry["sparsity"] = measured.sparsity;
+    entry["file_bytes"] = measured.file_bytes;
+    entry["ratio"] = measured.ratio;
     entry["latency_us_podaq"] = row.podaq.median_us;
     entry["latency_us_podaq_p10_p90"] = {row.podaq.p10_us, row.podaq.p90_us};
     entry["latency_us_libtorch"] = row.libtorch.median_us;
     entry["latency_us_libtorch_p10_p90"] = {row.libtorch.p10_us, row.libtorch.p90_us};
-    entry["agreement"] = row.agreement;
+    entry["agreement"] = measured.agreement;
     entry["validation_accuracy"] = row.validation_accuracy;
     json["rows"].push_back(std::move(entry));
   }

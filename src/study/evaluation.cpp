@@ -17,8 +17,9 @@ namespace {
 
 constexpr std::size_t batch = 64;
 
-void predict_range(const Model& model, const Dataset& dataset, std::int64_t first, std::int64_t last,
-                   std::span<std::int32_t> predictions) {
+// Calls visit(index of the sample, its logits) for the samples in [first, last).
+template <typename Visit>
+void run_range(const Model& model, const Dataset& dataset, std::int64_t first, std::int64_t last, const Visit& visit) {
   Runner runner(model, {.max_batch = batch});
   const auto sample_size = static_cast<std::size_t>(dataset.sample_size());
   const std::size_t classes = model.outputs()[0].size();
@@ -29,12 +30,16 @@ void predict_range(const Model& model, const Dataset& dataset, std::int64_t firs
     const auto begin = static_cast<std::size_t>(start) * sample_size;
     runner.run(std::span(dataset.samples).subspan(begin, count * sample_size),
                std::span(logits).first(count * classes));
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto row = logits.begin() + static_cast<std::ptrdiff_t>(i * classes);
-      const auto best = std::max_element(row, row + static_cast<std::ptrdiff_t>(classes));
-      predictions[static_cast<std::size_t>(start) + i] = static_cast<std::int32_t>(best - row);
-    }
+    for (std::size_t i = 0; i < count; ++i)
+      visit(static_cast<std::size_t>(start) + i, std::span<const float>(logits).subspan(i * classes, classes));
   }
+}
+
+void predict_range(const Model& model, const Dataset& dataset, std::int64_t first, std::int64_t last,
+                   std::span<std::int32_t> predictions) {
+  run_range(model, dataset, first, last, [&](std::size_t sample, std::span<const float> logits) {
+    predictions[sample] = static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+  });
 }
 
 void require_classifier(const Model& model, const Dataset& dataset) {
@@ -90,6 +95,14 @@ Evaluation evaluate(const Model& model, const Dataset& dataset, int threads) {
     if (!dataset.groups.empty()) count(result.by_group[dataset.groups[i]]);
   }
   return result;
+}
+
+std::vector<float> logits_of(const Model& model, const Dataset& dataset) {
+  require_classifier(model, dataset);
+  std::vector<float> all;
+  run_range(model, dataset, 0, dataset.size(),
+            [&](std::size_t, std::span<const float> logits) { all.insert(all.end(), logits.begin(), logits.end()); });
+  return all;
 }
 
 Score score_from_group(const Evaluation& evaluation, std::int32_t lowest_group) {

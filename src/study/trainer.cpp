@@ -1,9 +1,9 @@
 #include "podaq/study/trainer.h"
 
 #include <torch/nn/functional/loss.h>
-#include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
 
+#include <chrono>
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -14,9 +14,14 @@
 #include "podaq/core/text.h"
 #include "podaq/prune/rewinding.h"
 #include "podaq/training/random_sampler.h"
+#include "study/train_state.h"
 
 namespace podaq {
 namespace {
+
+using study_detail::keep;
+using study_detail::resume;
+using study_detail::TrainState;
 
 [[noreturn]] void refuse(const std::string& text) {
   throw Error(ErrorCode::invalid_argument, "train: " + text);
@@ -92,9 +97,10 @@ double validate(GraphModule& model, Compressor* compressor, const Dataset& valid
 // The compressor holds the optimizer while this lives.
 class Attachment {
  public:
-  Attachment(Compressor* compressor, torch::optim::Optimizer& optimizer, RandomSampler& sampler, std::int64_t steps)
+  Attachment(Compressor* compressor, torch::optim::Optimizer& optimizer, RandomSampler& sampler,
+             const AttachOptions& options)
       : compressor_(compressor) {
-    if (compressor_ != nullptr) compressor_->attach(optimizer, sampler, {.steps_per_epoch = steps});
+    if (compressor_ != nullptr) compressor_->attach(optimizer, sampler, options);
   }
   ~Attachment() {
     if (compressor_ != nullptr) compressor_->detach();
@@ -106,7 +112,30 @@ class Attachment {
   Compressor* compressor_;
 };
 
+std::string teacher_of(const TrainSupport& support) {
+  return support.soft_targets ? support.soft_targets->teacher : std::string();
+}
+
+torch::Tensor loss_of(GraphModule& model, const TensorData& data, const torch::Tensor& indices,
+                      const TrainOptions& options, const TrainSupport& support) {
+  const torch::Tensor logits = model.forward(data.samples.index_select(0, indices));
+  const torch::Tensor label_loss = torch::nn::functional::cross_entropy(
+      logits, data.labels.index_select(0, indices),
+      torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(options.label_smoothing));
+  if (!support.soft_targets) return label_loss;
+  const SoftTargets& teacher = *support.soft_targets;
+  return distillation_loss(logits, teacher.logits.index_select(0, indices), label_loss, teacher.options);
+}
+
 }  // namespace
+
+std::string to_text(const TrainOptions& options) {
+  return concat("epochs=", options.epochs, " first_epoch=", options.first_epoch, " last_epoch=", options.last_epoch,
+                " batch_size=", options.batch_size, " learning_rate=", options.learning_rate,
+                " warm_up_epochs=", options.warm_up_epochs, " weight_decay=", options.weight_decay,
+                " label_smoothing=", options.label_smoothing, " seed=", options.seed,
+                " keep_best=", options.keep_best);
+}
 
 TensorData view_as_tensors(const Dataset& dataset) {
   std::vector<std::int64_t> shape = dataset.sample_shape;
@@ -123,25 +152,29 @@ std::int64_t steps_per_epoch(const Dataset& train, const TrainOptions& options) 
 }
 
 TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& train_set, const Dataset& validation,
-                  const TrainOptions& unchecked, const StepCallback& after_step) {
+                  const TrainOptions& unchecked, const TrainSupport& support) {
   const TrainOptions options = checked(unchecked);
   const std::int64_t steps = steps_per_epoch(train_set, options);
   if (steps == 0) refuse(concat("a batch of ", options.batch_size, " exceeds the ", train_set.size(), " samples"));
   const auto epochs = static_cast<std::int64_t>(std::ceil(options.last_epoch - options.first_epoch));
   if (compressor != nullptr && compressor->epochs() != epochs)
     refuse(concat("the recipe lasts ", compressor->epochs(), " epochs, this training ", epochs));
+  if (compressor == nullptr && !support.checkpoint.empty()) refuse("a checkpoint needs a compressor");
 
   const TensorData data = view_as_tensors(train_set);
+  if (support.soft_targets && support.soft_targets->logits.size(0) != train_set.size())
+    refuse(concat("the teacher speaks of ", support.soft_targets->logits.size(0), " samples, there are ",
+                  train_set.size()));
   torch::optim::AdamW optimizer = make_optimizer(model, options);
   RandomSampler sampler(static_cast<std::size_t>(train_set.size()), options.seed);
-  const Attachment attachment(compressor, optimizer, sampler, steps);
-  const auto loss_options = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(options.label_smoothing);
+  const Attachment attachment(compressor, optimizer, sampler,
+                              {.steps_per_epoch = steps, .teacher = teacher_of(support)});
 
+  TrainState state;
+  if (!support.checkpoint.empty()) resume(support.checkpoint, options, model, *compressor, state);
   const bool averages = compressor != nullptr && compressor->averages();
-  TrainResult result;
-  NetworkSnapshot best;
-  double best_accuracy = -1;
-  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+  for (std::int64_t epoch = std::ssize(state.result.validation_accuracy); epoch < epochs; ++epoch) {
+    const auto start = std::chrono::steady_clock::now();
     model.train();
     sampler.reset();
     for (std::int64_t step = 0; step < steps; ++step) {
@@ -151,27 +184,29 @@ TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& tra
       const torch::Tensor indices =
           torch::tensor(std::vector<std::int64_t>(batch->begin(), batch->end()), torch::kLong);
       optimizer.zero_grad();
-      const torch::Tensor logits = model.forward(data.samples.index_select(0, indices));
-      torch::nn::functional::cross_entropy(logits, data.labels.index_select(0, indices), loss_options).backward();
+      loss_of(model, data, indices, options, support).backward();
       optimizer.step();
       if (compressor != nullptr) compressor->step();
-      if (after_step) after_step();
+      if (support.after_step) support.after_step();
     }
     const bool settled = compressor == nullptr || compressor->settled();
     if (compressor != nullptr) compressor->end_epoch();
     const double accuracy = validate(model, compressor, validation);
-    result.validation_accuracy.push_back(accuracy);
+    state.result.validation_accuracy.push_back(accuracy);
     const bool last = epoch + 1 == epochs;
     const bool may_choose = options.keep_best && settled && !averages;
-    if ((may_choose && accuracy > best_accuracy) || (last && best.empty())) {
-      best_accuracy = accuracy;
-      result.chosen_epoch = static_cast<std::size_t>(epoch);
-      best = take_snapshot(model);
+    if ((may_choose && accuracy > state.best_accuracy) || (last && state.best.empty())) {
+      state.best_accuracy = accuracy;
+      state.result.chosen_epoch = static_cast<std::size_t>(epoch);
+      state.best = take_snapshot(model);
     }
+    state.result.steps += steps;
+    state.result.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!support.checkpoint.empty()) keep(support.checkpoint, options, model, *compressor, state);
   }
-  rewind(model, best);
+  rewind(model, state.best);
   if (averages) compressor->swap_average();
-  return result;
+  return state.result;
 }
 
 torch::Tensor predict(GraphModule& model, const Dataset& dataset, std::int64_t batch_size) {

@@ -34,11 +34,11 @@ TEST(AmcEndToEnd, FilesAnswerAsTheirNetworksDo) {
   const Comparison comparison =
       compare_strategies(make_task({.scale = 0.1}), {.seed = 1, .threads = 2, .folder = folder.path()});
   ASSERT_EQ(comparison.rows.size(), 4U);
-  for (const ComparisonRow& row : comparison.rows) {
-    EXPECT_GE(row.agreement, 0.998) << row.strategy;
-    EXPECT_GT(row.all.accuracy(), 0.25) << row.strategy;  // chance: 1/11
+  for (const PointResult& row : comparison.rows) {
+    EXPECT_GE(row.measured.agreement, 0.998) << row.strategy;
+    EXPECT_GT(row.measured.all.accuracy(), 0.25) << row.strategy;  // chance: 1/11
   }
-  EXPECT_GE(comparison.rows[3].ratio, 13) << comparison.rows[3].strategy;
+  EXPECT_GE(comparison.rows[3].measured.ratio, 13) << comparison.rows[3].strategy;
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST(GoldbargTask, TrainsAndWritesFilesThatComputeTheSame) {
   ASSERT_EQ(comparison.rows.size(), 2U);
   EXPECT_EQ(comparison.rows[1].strategy, "alpha0.75-8bits");
   EXPECT_GT(comparison.rows[1].sparsity, comparison.rows[0].sparsity);
-  for (const ComparisonRow& row : comparison.rows) EXPECT_EQ(row.agreement, 1) << row.strategy;
+  for (const PointResult& row : comparison.rows) EXPECT_EQ(row.measured.agreement, 1) << row.strategy;
 }
 
 }  // namespace

@@ -93,20 +93,20 @@ TEST_F(CompareStrategies, ReportsWhatTheFilesThemselvesDo) {
   ASSERT_EQ(comparison.rows.size(), 2U);
   EXPECT_EQ(comparison.parameters, 2 * 3 * 16 + 32 + 16 * 3 * 16 + 16 + 16 * 3 + 3);
   const Dataset test = task.load_data(5, 1).test;
-  for (const ComparisonRow& row : comparison.rows) {
-    EXPECT_EQ(row.file_bytes, std::filesystem::file_size(row.file));
-    EXPECT_EQ(row.all.right, evaluate(Model::load(row.file), test).all.right);
-    EXPECT_EQ(row.all.total, 301);
-    EXPECT_DOUBLE_EQ(row.ratio, 4.0 * static_cast<double>(comparison.parameters) / static_cast<double>(row.file_bytes));
-    EXPECT_GT(row.all.accuracy(), 0.6);
-    EXPECT_GT(row.high_groups->accuracy(), row.all.accuracy());
-    EXPECT_GE(row.agreement, 0.98);
+  for (const PointResult& row : comparison.rows) {
+    EXPECT_EQ(row.measured.file_bytes, std::filesystem::file_size(row.file));
+    EXPECT_EQ(row.measured.all.right, evaluate(Model::load(row.file), test).all.right);
+    EXPECT_EQ(row.measured.all.total, 301);
+    EXPECT_DOUBLE_EQ(row.measured.ratio, 4.0 * static_cast<double>(comparison.parameters) / static_cast<double>(row.measured.file_bytes));
+    EXPECT_GT(row.measured.all.accuracy(), 0.6);
+    EXPECT_GT(row.measured.high_groups->accuracy(), row.measured.all.accuracy());
+    EXPECT_GE(row.measured.agreement, 0.98);
     EXPECT_GT(row.podaq.median_us, 0);
     EXPECT_GT(row.libtorch.median_us, 0);
   }
-  EXPECT_EQ(comparison.rows[0].sparsity, 0.0);
-  EXPECT_NEAR(comparison.rows[1].sparsity, 0.6, 0.05);
-  EXPECT_GT(comparison.rows[1].ratio, 2 * comparison.rows[0].ratio);
+  EXPECT_EQ(comparison.rows[0].measured.sparsity, 0.0);
+  EXPECT_NEAR(comparison.rows[1].measured.sparsity, 0.6, 0.05);
+  EXPECT_GT(comparison.rows[1].measured.ratio, 2 * comparison.rows[0].measured.ratio);
 }
 
 // The file holds the average of the weights, so that is what is validated, and what the network is left with.
@@ -114,8 +114,8 @@ TEST_F(CompareStrategies, ValidatesAndWritesTheAverageWhereTheRecipeHasOne) {
   Task task = small_task();
   task.strategies = {{"average", Recipe::parse("[epochs]\ndense = 3\n[average]\ndecay = 0.95\n")}};
   const Comparison comparison = compare_strategies(task, {.seed = 5, .threads = 1, .folder = folder_.path()});
-  const ComparisonRow& row = comparison.rows.at(0);
-  EXPECT_EQ(row.agreement, 1);
+  const PointResult& row = comparison.rows.at(0);
+  EXPECT_EQ(row.measured.agreement, 1);
   const Evaluation evaluation = evaluate(Model::load(row.file), task.load_data(5, 1).validation);
   EXPECT_DOUBLE_EQ(row.validation_accuracy, evaluation.all.accuracy());
 }
@@ -123,7 +123,7 @@ TEST_F(CompareStrategies, ValidatesAndWritesTheAverageWhereTheRecipeHasOne) {
 TEST_F(CompareStrategies, TheSameSeedGivesTheSameFiles) {
   std::vector<std::vector<std::byte>> files;
   for (int run = 0; run < 2; ++run)
-    for (const ComparisonRow& row :
+    for (const PointResult& row :
          compare_strategies(small_task(), {.seed = 7, .threads = 2, .folder = folder_.path()}).rows)
       files.push_back(read_file(row.file, 1 << 20));
   EXPECT_EQ(files[0], files[2]);
@@ -146,7 +146,7 @@ TEST_F(CompareStrategies, TakesRecipesOfFractionalLength) {
   Task task = small_task();
   task.strategies = {{"prune", Recipe::parse("[epochs]\nprune = 0.5\nrecover = 0.7\n[prune]\nsparsity = 0.5\n")}};
   const Comparison comparison = compare_strategies(task, {.threads = 1, .folder = folder_.path()});
-  EXPECT_GE(comparison.rows[0].sparsity, 0.49);  // channels without a nonzero weight take others' weights along
+  EXPECT_GE(comparison.rows[0].measured.sparsity, 0.49);  // channels without a nonzero weight take others' weights along
 }
 
 TEST_F(CompareStrategies, WritesAStrategysFileWhereItSaysAndNoOther) {
@@ -175,12 +175,12 @@ TEST_F(CompareStrategies, RefusesARecipeThatDoesNotFitBeforeAnyWork) {
 
 TEST(ComparisonReport, JsonHoldsTheAgreedFields) {
   Comparison comparison{.task = "t", .host = "h", .seed = 3, .seconds = 1.5, .test_frames = 10, .rows = {}};
-  ComparisonRow row;
+  PointResult row;
   row.strategy = "dense";
-  row.all = {.right = 7, .total = 10};
-  row.high_groups = Score{.right = 4, .total = 5};
-  row.file_bytes = 100;
-  row.ratio = 4;
+  row.measured.all = {.right = 7, .total = 10};
+  row.measured.high_groups = Score{.right = 4, .total = 5};
+  row.measured.file_bytes = 100;
+  row.measured.ratio = 4;
   comparison.rows.push_back(row);
   const auto json = nlohmann::json::parse(to_json(comparison));
   for (const char* key : {"host", "seed", "seconds", "test_frames", "rows"}) EXPECT_TRUE(json.contains(key)) << key;

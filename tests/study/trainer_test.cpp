@@ -42,7 +42,8 @@ TEST(Train, CancelledWhileItValidatesAnAverageLeavesTheNetworksOwnNumbers) {
   };
   const CancellationScope cancellation;
   try {
-    train(*model, &compressor, data, data, {.epochs = 1, .batch_size = 16, .warm_up_epochs = 0}, at_the_last_step);
+    train(*model, &compressor, data, data, {.epochs = 1, .batch_size = 16, .warm_up_epochs = 0},
+          {.after_step = at_the_last_step});
     FAIL() << "train ended in spite of the signal";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::cancelled);

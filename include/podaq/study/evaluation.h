@@ -38,6 +38,9 @@ struct Evaluation {
 /// @param threads  1 to 1024; each has a Runner of its own. The result does not depend on it.
 [[nodiscard]] Evaluation evaluate(const Model& model, const Dataset& dataset, int threads = 1);
 
+/// What `model` says to every sample: classes numbers for each. Throws as `evaluate` does.
+[[nodiscard]] std::vector<float> logits_of(const Model& model, const Dataset& dataset);
+
 /// The score over all groups >= `lowest_group`.
 [[nodiscard]] Score score_from_group(const Evaluation& evaluation, std::int32_t lowest_group);
 

@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "podaq/compress/compressor.h"
 #include "podaq/data/dataset.h"
+#include "podaq/training/distillation.h"
 #include "podaq/training/graph_module.h"
 
 namespace podaq {
@@ -29,8 +33,27 @@ struct TrainOptions {
                                   ///< [average]: with the last epoch.
 };
 
+/// The options as text: one line of "name=value" pairs, numbers as they read back. Equal options give equal text.
+[[nodiscard]] std::string to_text(const TrainOptions& options);
+
 /// Called after each optimizer step; may throw Error(cancelled).
 using StepCallback = std::function<void()>;
+
+/// What a teacher says to each training sample.
+struct SoftTargets {
+  torch::Tensor logits;              ///< float [N, classes], in the order of the training set.
+  std::string teacher;               ///< Who said it, as a hash; checkpoints refuse another's.
+  DistillationOptions options = {};  ///< How much the network listens.
+};
+
+/// What accompanies a training.
+struct TrainSupport {
+  StepCallback after_step = {};                   ///< None: nothing is called.
+  std::optional<SoftTargets> soft_targets = {};   ///< None: labels alone.
+  /// A folder that keeps the training's state after each epoch; needs a compressor. Where it holds one, the training
+  /// goes on from there, and ends with the same numbers as if it had not stopped. Empty: nothing is kept.
+  std::filesystem::path checkpoint = {};
+};
 
 /// Data on their way into training: samples [N, ...] and labels [N], as tensors that view the data set.
 struct TensorData {
@@ -47,12 +70,20 @@ struct TensorData {
 struct TrainResult {
   std::vector<double> validation_accuracy;  ///< One per epoch.
   std::size_t chosen_epoch = 0;             ///< Index into `validation_accuracy`.
+  std::int64_t steps = 0;                   ///< Optimizer steps, those before a stop included.
+  double seconds = 0;                       ///< Of training and validation, those before a stop included.
 };
 
 /// Trains `model` on `train`. With a compressor, its recipe runs along; its epochs must equal the epochs of this call.
 /// `validation` alone chooses the epoch. With [average], the network validated and left behind is the average.
+/// Throws Error(invalid_argument) naming an option outside its range, and as Compressor::load_checkpoint does for a
+/// checkpoint of another training.
 TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& train_set, const Dataset& validation,
-                  const TrainOptions& options, const StepCallback& after_step = {});
+                  const TrainOptions& options, const TrainSupport& support = {});
+
+/// How many epochs a checkpoint folder's training has behind it; 0 where it holds none. Throws Error(format) for a
+/// damaged one.
+[[nodiscard]] std::int64_t trained_epochs(const std::filesystem::path& checkpoint);
 
 /// The top-1 class of each sample, by `model` in eval mode: an int64 tensor [N]. Leaves the module's mode as it was.
 [[nodiscard]] torch::Tensor predict(GraphModule& model, const Dataset& dataset, std::int64_t batch_size = 512);

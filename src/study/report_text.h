@@ -1,0 +1,22 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+// How reports spell numbers.
+namespace podaq::study_detail {
+
+/// "12.34 %" of a share.
+[[nodiscard]] inline std::string percent(double share) {
+  return fmt::format("{:.2f} %", 100 * share);
+}
+
+/// Digits in groups of three: 405 948.
+[[nodiscard]] inline std::string grouped_digits(std::uint64_t number) {
+  if (number < 1000) return fmt::format("{}", number);
+  return fmt::format("{} {:03}", grouped_digits(number / 1000), number % 1000);
+}
+
+}  // namespace podaq::study_detail
