@@ -31,6 +31,7 @@ configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/podaq-config.cmake.in" 
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/podaq-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(
   FILES "${PROJECT_BINARY_DIR}/podaq-config.cmake" "${PROJECT_BINARY_DIR}/podaq-config-version.cmake"
-        "${CMAKE_CURRENT_LIST_DIR}/PodaqZstd.cmake" "${CMAKE_CURRENT_LIST_DIR}/PodaqLibTorch.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/PodaqZstd.cmake" "${CMAKE_CURRENT_LIST_DIR}/PodaqHdf5.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/PodaqLibTorch.cmake"
   DESTINATION "${package_folder}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -69,11 +69,16 @@ Dataset synthesize_set(const Preset& preset, const Impairments& impairments, std
   });
 }
 
-TaskNetwork make_network(const Preset& preset, NetworkKind kind, std::uint64_t seed) {
+/// What a network must fit.
+struct FrameShape {
+  std::int64_t length = 0;
+  std::int64_t classes = 0;
+};
+
+TaskNetwork make_network(const FrameShape& frames, NetworkKind kind, std::uint64_t seed) {
   torch::manual_seed(seed);
-  const std::int64_t length = frame_length(preset.set);
-  const auto class_count = static_cast<std::int64_t>(classes(preset.set).size());
-  const auto finish = [&](const auto& module) {
+  const auto [length, class_count] = frames;
+  const auto finish = [length = frames.length](const auto& module) {
     return TaskNetwork{.module = module,
                        .forward = [module](const torch::Tensor& x) { return module->forward(x); },
                        .captured = capture(module, torch::zeros({2, 2, length}))};
@@ -91,6 +96,14 @@ TaskNetwork make_network(const Preset& preset, NetworkKind kind, std::uint64_t s
   return finish(std::make_shared<Vgg10>(length, class_count));
 }
 
+int whole_number_in(const std::string& key, const TaskWord& word) {
+  constexpr double most = 1 << 30;
+  const double number = number_in(key, word);
+  if (number < 0 || number > most || number != std::floor(number))
+    throw Error(ErrorCode::recipe, concat(word.origin, ": task.", key, " must be a whole number from 0 to 2^30"));
+  return static_cast<int>(number);
+}
+
 }  // namespace
 
 TaskOptions task_options(const TaskWords& words) {
@@ -104,8 +117,16 @@ TaskOptions task_options(const TaskWords& words) {
       options.network = network_kinds().at(word.text);
     } else if (key == "scale") {
       options.scale = number_in(key, word);
+    } else if (key == "data") {
+      options.data.file = word.text;
+    } else if (key == "split") {
+      options.data.split = word.text;
+    } else if (key == "frames_per_cell") {
+      options.data.frames_per_cell = whole_number_in(key, word);
+    } else if (key == "memory_gib") {
+      options.data.memory_gib = number_in(key, word);
     } else {
-      refuse_key(key, word, "preset, network, scale");
+      refuse_key(key, word, "preset, network, scale, data, split, frames_per_cell, memory_gib");
     }
   }
   return options;
@@ -116,25 +137,39 @@ Task make_task(const TaskOptions& options) {
   preset.frames = scaled(preset.frames, options.scale);
   const std::filesystem::path folder =
       options.folder.empty() ? std::filesystem::path(PODAQ_EXAMPLES_FOLDER) / "amc" : options.folder;
+  const bool recorded = !options.data.file.empty();
+  if (recorded && options.scale != 1)
+    throw Error(ErrorCode::invalid_argument, "amc: scale belongs to synthesized frames; a file has frames_per_cell");
+  std::shared_ptr<FrameFile> file;
+  FrameShape frames{.length = frame_length(preset.set),
+                    .classes = static_cast<std::int64_t>(classes(preset.set).size())};
+  if (recorded) {
+    file = std::make_shared<FrameFile>(options.data);
+    frames = {.length = file->reader().frame_length(),
+              .classes = static_cast<std::int64_t>(file->reader().class_names().size())};
+  }
   const std::filesystem::path impairments_file = folder / "impairments" / "radioml2016.toml";
   const Impairments impairments = load_impairments(impairments_file);
   const std::string network = name_of(options.network);
+  const std::string synthesized = concat(preset.frames.train, " ", preset.frames.validation, " ", preset.frames.test,
+                                         " impairments ", to_hexadecimal(sha256(read_file(impairments_file, 1 << 20))));
 
   Task task;
-  task.name = concat("amc-", options.preset, options.network == NetworkKind::vgg10 ? "" : "-" + network);
-  task.description = concat("modulation classification, ", classes(preset.set).size(), " classes, ", network);
-  task.identity = concat("preset ", options.preset, " network ", network, " frames ", preset.frames.train, " ",
-                         preset.frames.validation, " ", preset.frames.test, " impairments ",
-                         to_hexadecimal(sha256(read_file(impairments_file, 1 << 20))));
+  task.name = concat("amc-", options.preset, options.network == NetworkKind::vgg10 ? "" : "-" + network,
+                     recorded ? "-file" : "");
+  task.description = concat("modulation classification, ", frames.classes, " classes, ", network);
+  task.identity =
+      concat("preset ", options.preset, " network ", network, " frames ", recorded ? file->identity() : synthesized);
   task.load_data = [=](std::uint64_t seed, int threads) {
-    const auto make = [&](SetKind purpose, int frames) {
-      return synthesize_set(preset, impairments, seed, purpose, frames, threads);
+    if (file) return file->load(seed);
+    const auto make = [&](SetKind purpose, int count) {
+      return synthesize_set(preset, impairments, seed, purpose, count, threads);
     };
     return TaskData{.train = make(SetKind::train, preset.frames.train),
                     .validation = make(SetKind::validation, preset.frames.validation),
                     .test = make(SetKind::test, preset.frames.test)};
   };
-  task.make_network = [=](std::uint64_t seed) { return make_network(preset, options.network, seed); };
+  task.make_network = [=](std::uint64_t seed) { return make_network(frames, options.network, seed); };
   task.training = {.batch_size = preset.batch_size, .learning_rate = 3e-3, .weight_decay = 2e-2};
   task.shared_epochs = preset.shared_epochs;
   task.strategies = load_strategies(folder / "recipes");

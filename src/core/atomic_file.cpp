@@ -6,21 +6,12 @@
 #include <atomic>
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "core/file_descriptor.h"
 
 namespace podaq {
 namespace {
-
-// Removes the temporary unless it has become the file.
-struct Temporary {
-  std::filesystem::path path;
-  bool renamed = false;
-
-  ~Temporary() {
-    if (!renamed) ::unlink(path.c_str());
-  }
-};
 
 std::filesystem::path follow_links(const std::filesystem::path& path) {
   std::error_code error;
@@ -68,42 +59,58 @@ std::filesystem::path folder_of(const std::filesystem::path& target) {
 }
 
 // Creates an empty temporary beside `target` and tells its path.
-FileDescriptor create_beside(const std::filesystem::path& target, std::filesystem::path& temporary_path) {
+int create_beside(const std::filesystem::path& target, std::filesystem::path& temporary_path) {
   int number = -1;
   do {
     temporary_path = new_temporary_path(folder_of(target));
     number = ::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (number < 0 && errno == EEXIST);
   if (number < 0) throw_io("create a file beside", target, errno);
-  return FileDescriptor(number);
+  return number;
 }
 
 }  // namespace
 
 void require_writable(const std::filesystem::path& path) {
-  const auto target = follow_links(path);
-  (void)permissions_to_keep(target);
-  if (!target.has_filename())
+  const AtomicFile file(path);
+}
+
+AtomicFile::AtomicFile(const std::filesystem::path& path, std::optional<std::filesystem::perms> permissions)
+    : target_(follow_links(path)) {
+  std::optional<mode_t> mode = permissions_to_keep(target_);
+  if (permissions) mode = static_cast<mode_t>(*permissions);
+  if (!target_.has_filename())
     throw Error(ErrorCode::io, concat("cannot write '", path.string(), "': it names a folder, not a file"));
-  Temporary temporary;
-  const FileDescriptor file = create_beside(target, temporary.path);
+  descriptor_ = create_beside(target_, temporary_);
+  if (!mode || ::fchmod(descriptor_, *mode) == 0) return;
+  const int error_number = errno;
+  discard();
+  throw_io("set the permissions of", target_, error_number);
+}
+
+AtomicFile::~AtomicFile() {
+  if (!committed_) discard();
+}
+
+void AtomicFile::discard() noexcept {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) throw_io("write", target_, errno);
+  // A full disk may only show here.
+  if (::close(std::exchange(descriptor_, -1)) != 0) throw_io("write", target_, errno);
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw_io("write", target_, errno);
+  committed_ = true;
+  sync_folder(folder_of(target_));
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
                            std::optional<std::filesystem::perms> permissions) {
-  const auto target = follow_links(path);
-  std::optional<mode_t> mode = permissions_to_keep(target);
-  if (permissions) mode = static_cast<mode_t>(*permissions);
-  Temporary temporary;
-  FileDescriptor file = create_beside(target, temporary.path);
-
-  if (mode && ::fchmod(file.number(), *mode) != 0) throw_io("set the permissions of", target, errno);
-  write_all(file.number(), bytes, target);
-  if (::fsync(file.number()) != 0) throw_io("write", target, errno);
-  if (file.close() != 0) throw_io("write", target, errno);
-  if (::rename(temporary.path.c_str(), target.c_str()) != 0) throw_io("write", target, errno);
-  temporary.renamed = true;
-  sync_folder(folder_of(target));
+  AtomicFile file(path, permissions);
+  write_all(file.descriptor(), bytes, path);
+  file.commit();
 }
 
 }  // namespace podaq

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
-#include <utility>
 
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
@@ -24,9 +23,6 @@ class FileDescriptor {
 
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
   [[nodiscard]] int number() const { return number_; }
-
-  // Closes now; returns what close(2) says, since a full disk may only show here.
-  int close() { return ::close(std::exchange(number_, -1)); }
 
  private:
   int number_;

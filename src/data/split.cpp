@@ -28,11 +28,15 @@ void validate(const SplitOptions& options) {
   if (sum > 1 + 1e-9) refuse(concat("their sum is ", sum, "; it may be 1 at most"));
 }
 
-std::map<Cell, std::vector<std::int64_t>> cells_of(const Dataset& dataset) {
+std::map<Cell, std::vector<std::int64_t>> cells_of(const Strata& strata) {
+  if (!strata.groups.empty() && strata.groups.size() != strata.labels.size()) {
+    throw Error(ErrorCode::invalid_argument, concat("Strata.groups holds ", strata.groups.size(), " entries for ",
+                                                    strata.labels.size(), " labels; give one each, or none"));
+  }
   std::map<Cell, std::vector<std::int64_t>> cells;
-  for (std::size_t row = 0; row < dataset.labels.size(); ++row) {
-    const auto group = dataset.groups.empty() ? 0 : dataset.groups[row];
-    cells[{dataset.labels[row], group}].push_back(static_cast<std::int64_t>(row));
+  for (std::size_t row = 0; row < strata.labels.size(); ++row) {
+    const auto group = strata.groups.empty() ? 0 : strata.groups[row];
+    cells[{strata.labels[row], group}].push_back(static_cast<std::int64_t>(row));
   }
   return cells;
 }
@@ -47,10 +51,10 @@ void shuffle(std::vector<std::int64_t>& rows, const Cell& cell, std::uint64_t se
 
 }  // namespace
 
-std::vector<std::vector<std::int64_t>> stratified_split(const Dataset& dataset, const SplitOptions& options) {
+std::vector<std::vector<std::int64_t>> stratified_split(const Strata& strata, const SplitOptions& options) {
   validate(options);
   std::vector<std::vector<std::int64_t>> parts(options.fractions.size());
-  for (auto& [cell, rows] : cells_of(dataset)) {
+  for (auto& [cell, rows] : cells_of(strata)) {
     shuffle(rows, cell, options.seed);
     const auto count = static_cast<double>(rows.size());
     double cumulative = 0;
@@ -65,6 +69,10 @@ std::vector<std::vector<std::int64_t>> stratified_split(const Dataset& dataset, 
   }
   for (auto& part : parts) std::ranges::sort(part);
   return parts;
+}
+
+std::vector<std::vector<std::int64_t>> stratified_split(const Dataset& dataset, const SplitOptions& options) {
+  return stratified_split(Strata{.labels = dataset.labels, .groups = dataset.groups}, options);
 }
 
 }  // namespace podaq

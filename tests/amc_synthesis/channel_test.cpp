@@ -190,5 +190,33 @@ TEST(Channel, SamplesBetweenTwoGainsFollowTheCurve) {
   for (const auto& sample : receiver.frame(3)) EXPECT_NEAR(std::abs(sample), 1, 1e-4);
 }
 
+TEST(Channel, WithoutFadingThePathsStandStillAndWithoutMultipathOneIsLeft) {
+  Impairments impairments = {.fading = one_path(0, 4)};
+  impairments.fading.path_delays = {0, 2};
+  impairments.fading.path_magnitudes = {1, 0.5};
+  const double frequency = 0.11;
+  // Two paths that stand still: the tone comes out with one gain, 1 + e^(−j2πf·2)/2, in every frame.
+  Receiver still(without(impairments, Impairment::fading), 64, frequency);
+  const double expected = std::abs(1.0 + 0.5 * std::polar(1.0, -2 * pi * frequency * 2));
+  for (std::uint32_t index = 0; index < 5; ++index) {
+    for (const auto& sample : still.frame(index)) EXPECT_NEAR(std::abs(sample), expected, 1e-3);
+  }
+  Receiver plain(without(without(impairments, Impairment::fading), Impairment::multipath), 64, frequency);
+  for (const auto& sample : plain.frame(0)) EXPECT_NEAR(std::abs(sample), 1, 1e-3);
+  // With fading alone the one path's gain differs from frame to frame.
+  Receiver fading(without(impairments, Impairment::multipath), 64, frequency);
+  const auto first = std::abs(fading.frame(0)[0]);
+  EXPECT_GT(std::abs(std::abs(fading.frame(1)[0]) - first), 1e-3);
+}
+
+TEST(Channel, OffsetsCanBeSpared) {
+  const Impairments impairments = {.clock_offset = {.step_hz = 1, .limit_hz = 500, .age_samples = 1e6},
+                                   .carrier_offset = {.step_hz = 1, .limit_hz = 500, .age_samples = 1e6}};
+  EXPECT_EQ(without(impairments, Impairment::carrier_offset).carrier_offset.limit_hz, 0);
+  EXPECT_EQ(without(impairments, Impairment::carrier_offset).clock_offset.limit_hz, 500);
+  EXPECT_EQ(without(impairments, Impairment::clock_offset).clock_offset.limit_hz, 0);
+  EXPECT_EQ(without(impairments, Impairment::clock_offset).carrier_offset.limit_hz, 500);
+}
+
 }  // namespace
 }  // namespace podaq::amc

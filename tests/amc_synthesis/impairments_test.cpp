@@ -69,6 +69,8 @@ TEST(Impairments, TheCommittedFileHoldsTheChannelOfRadioMl2016) {
   EXPECT_EQ(impairments.fading.path_delays, (std::vector<double>{0, 0.9, 1.7}));
   EXPECT_EQ(impairments.fading.path_magnitudes, (std::vector<double>{1, 0.8, 0.3}));
   EXPECT_EQ(impairments.fading.taps, 8);
+  EXPECT_EQ(impairments.iq_imbalance.amplitude_db, 0);
+  EXPECT_EQ(impairments.iq_imbalance.phase_degrees, 0);
   EXPECT_EQ(impairments.message.low_cut_hz, 300);
   EXPECT_EQ(impairments.message.high_cut_hz, 3400);
   EXPECT_EQ(impairments.message.tilt_hz, 500);
@@ -132,6 +134,9 @@ TEST(Impairments, ValuesOutOfRangeAreRefusedByName) {
   expect_mentions(refused([](Impairments& i) { i.message.high_cut_hz = 20e3; }), {"message.high_cut_hz"});
   expect_mentions(refused([](Impairments& i) { i.message.pause_probability = 1.5; }), {"message.pause_probability"});
   expect_mentions(refused([](Impairments& i) { i.analog.modulation_index = 2; }), {"analog.modulation_index"});
+  expect_mentions(refused([](Impairments& i) { i.fading.sinusoids = -1; }), {"fading.sinusoids"});
+  expect_mentions(refused([](Impairments& i) { i.iq_imbalance.amplitude_db = -1; }), {"iq_imbalance.amplitude_db"});
+  expect_mentions(refused([&](Impairments& i) { i.iq_imbalance.phase_degrees = nan; }), {"iq_imbalance.phase_degrees"});
   EXPECT_EQ(refused([](Impairments&) {}), "accepted");
   validate(Impairments{});
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numbers>
 #include <stdexcept>
 
 #include "podaq/core/error.h"
@@ -180,6 +181,32 @@ TEST(Synthesize, ProgressReachesTheEndAndCanStopTheWork) {
     EXPECT_THROW((void)synthesize(options, [](std::int64_t, std::int64_t) { throw std::runtime_error("enough"); }),
                  std::runtime_error);
   }
+}
+
+// A circular signal of unequal branches: its parts have powers of the ratio g⁴, and their correlation tells the angle.
+TEST(Synthesizer, IqImbalanceStaysWithinItsBoundsAndReachesThem) {
+  const Impairments impairments = {.iq_imbalance = {.amplitude_db = 3, .phase_degrees = 10}};
+  constexpr int length = 1 << 15;
+  Synthesizer synthesizer(impairments, length);
+  std::vector<float> frame(2 * length);
+  double largest_gain = 0, largest_angle = 0;
+  for (std::uint32_t index = 0; index < 40; ++index) {
+    synthesizer.frame({.seed = 5, .modulation = Modulation::qpsk, .snr_db = -20, .index = index}, frame);
+    double real = 0, imaginary = 0, both = 0;
+    for (std::size_t i = 0; i < length; ++i) {
+      real += frame[i] * frame[i];
+      imaginary += frame[length + i] * frame[length + i];
+      both += frame[i] * frame[length + i];
+    }
+    const double gain_db = std::abs(10 * std::log10(real / imaginary));
+    const double angle = std::abs(std::asin(both / std::sqrt(real * imaginary))) * 180 / std::numbers::pi;
+    EXPECT_LT(gain_db, 3.3);
+    EXPECT_LT(angle, 11.5);
+    largest_gain = std::max(largest_gain, gain_db);
+    largest_angle = std::max(largest_angle, angle);
+  }
+  EXPECT_GT(largest_gain, 2.5);
+  EXPECT_GT(largest_angle, 8);
 }
 
 }  // namespace

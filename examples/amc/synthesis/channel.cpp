@@ -70,8 +70,9 @@ class PathGain {
  public:
   PathGain(const Fading& options, double doppler_per_sample, bool line_of_sight, CounterRandom& random)
       : angular_doppler_(2 * pi * doppler_per_sample),
-        scattered_scale_(std::sqrt(1.0 / options.sinusoids)),
-        line_of_sight_scale_(0) {
+        scattered_scale_(std::sqrt(1.0 / std::max(1, options.sinusoids))),
+        line_of_sight_scale_(0),
+        stands_still_(options.sinusoids == 0) {
     const auto random_angle = [&random] { return pi * (2.0 * random.uniform() - 1.0); };
     const double arrival = random_angle();
     for (int n = 1; n <= options.sinusoids; ++n) {
@@ -87,6 +88,7 @@ class PathGain {
   }
 
   [[nodiscard]] std::complex<double> at(double sample) const {
+    if (stands_still_) return 1;
     const double turn = angular_doppler_ * sample;
     std::complex<double> gain = std::polar(line_of_sight_scale_, turn * direct_.frequency + direct_.real_phase);
     for (const auto& wave : waves_) {
@@ -107,6 +109,7 @@ class PathGain {
   double angular_doppler_;
   double scattered_scale_;
   double line_of_sight_scale_;
+  bool stands_still_;
   std::vector<Wave> waves_;
   Wave direct_;
 };

@@ -9,7 +9,7 @@ namespace podaq::amc {
 
 /// What a random draw is for. Each purpose has its own stream, so that one part of a frame can change without moving
 /// the draws of the others. The numbers are part of the key of each draw: append only.
-enum class Purpose : std::uint16_t { signal, reception, clock, carrier, fading, noise };
+enum class Purpose : std::uint16_t { signal, reception, clock, carrier, fading, noise, iq_imbalance };
 
 /// Names one frame; every random number in it is a function of this key, the purpose and the draw's number alone.
 struct FrameKey {

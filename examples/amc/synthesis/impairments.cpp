@@ -28,7 +28,7 @@ void validate_walk(const FrequencyWalk& walk, std::string_view name, double samp
 }
 
 void validate_fading(const Fading& fading, double sample_rate_hz) {
-  require(fading.sinusoids >= 1 && fading.sinusoids <= 1024, "fading.sinusoids", fading.sinusoids, "in [1, 1024]");
+  require(fading.sinusoids >= 0 && fading.sinusoids <= 1024, "fading.sinusoids", fading.sinusoids, "in [0, 1024]");
   require(fading.doppler_hz >= 0 && fading.doppler_hz <= sample_rate_hz / 1000, "fading.doppler_hz", fading.doppler_hz,
           "in [0, sample_rate_hz / 1000]");
   require(fading.rician_k >= 0 && std::isfinite(fading.rician_k), "fading.rician_k", fading.rician_k, "0 or more");
@@ -157,6 +157,12 @@ void read_fading(TableReader table, Fading& fading) {
   table.expect_no_other_keys();
 }
 
+void read_iq_imbalance(TableReader table, IqImbalance& imbalance) {
+  table.read("amplitude_db", imbalance.amplitude_db);
+  table.read("phase_degrees", imbalance.phase_degrees);
+  table.expect_no_other_keys();
+}
+
 void read_message(TableReader table, Message& message) {
   table.read("low_cut_hz", message.low_cut_hz);
   table.read("high_cut_hz", message.high_cut_hz);
@@ -176,6 +182,30 @@ void read_analog(TableReader table, Analog& analog) {
 
 }  // namespace
 
+Impairments without(Impairments impairments, Impairment spared) {
+  switch (spared) {
+    case Impairment::multipath:
+      if (!impairments.fading.path_delays.empty()) {
+        impairments.fading.path_delays = {impairments.fading.path_delays.front()};
+        impairments.fading.path_magnitudes = {impairments.fading.path_magnitudes.front()};
+      }
+      break;
+    case Impairment::fading:
+      impairments.fading.sinusoids = 0;
+      break;
+    case Impairment::carrier_offset:
+      impairments.carrier_offset = {};
+      break;
+    case Impairment::clock_offset:
+      impairments.clock_offset = {};
+      break;
+    case Impairment::iq_imbalance:
+      impairments.iq_imbalance = {};
+      break;
+  }
+  return impairments;
+}
+
 void validate(const Impairments& impairments) {
   const double rate = impairments.sample_rate_hz;
   const auto& pulse = impairments.pulse;
@@ -189,6 +219,11 @@ void validate(const Impairments& impairments) {
   validate_walk(impairments.clock_offset, "clock_offset", rate);
   validate_walk(impairments.carrier_offset, "carrier_offset", rate);
   validate_fading(impairments.fading, rate);
+  const auto& imbalance = impairments.iq_imbalance;
+  require(imbalance.amplitude_db >= 0 && imbalance.amplitude_db <= 20, "iq_imbalance.amplitude_db",
+          imbalance.amplitude_db, "in [0, 20]");
+  require(imbalance.phase_degrees >= 0 && imbalance.phase_degrees <= 45, "iq_imbalance.phase_degrees",
+          imbalance.phase_degrees, "in [0, 45]");
   validate_message(impairments.message, rate / pulse.samples_per_symbol);
   require(analog.modulation_index > 0 && analog.modulation_index <= 1, "analog.modulation_index",
           analog.modulation_index, "in (0, 1]");
@@ -205,6 +240,7 @@ Impairments load_impairments(const std::filesystem::path& path) {
   read_walk(root.table("clock_offset"), impairments.clock_offset);
   read_walk(root.table("carrier_offset"), impairments.carrier_offset);
   read_fading(root.table("fading"), impairments.fading);
+  read_iq_imbalance(root.table("iq_imbalance"), impairments.iq_imbalance);
   read_message(root.table("message"), impairments.message);
   read_analog(root.table("analog"), impairments.analog);
   root.expect_no_other_keys();

@@ -21,14 +21,22 @@ struct FrequencyWalk {
 };
 
 /// Multipath fading: each path is a sum of sinusoids (Clarke's model), the first one Rician, the others Rayleigh. No
-/// paths: no fading.
+/// paths: no fading. Without sinusoids the paths stand still: each has the gain 1, in every frame.
 struct Fading {
-  int sinusoids = 8;                         ///< Per path, 1 to 1024.
+  int sinusoids = 8;                         ///< Per path, 0 to 1024.
   double doppler_hz = 0;                     ///< Largest Doppler shift, in [0, sample rate / 1000].
   double rician_k = 0;                       ///< First path: power of the line of sight over the scattered power.
   std::vector<double> path_delays = {};      ///< In samples, each in [0, taps − 1].
   std::vector<double> path_magnitudes = {};  ///< One each, at least 0, not all 0.
   int taps = 1;                              ///< Length of the filter that realizes the delays, 1 to 64.
+};
+
+/// A receiver whose in-phase and quadrature branches differ, by a gain and an angle that each frame draws anew,
+/// uniformly between the bounds on both sides of 0. It acts on signal and noise alike: y = g·cos(φ/2)·x_i −
+/// g·sin(φ/2)·x_q + j·(cos(φ/2)·x_q − sin(φ/2)·x_i)/g, with 20·log₁₀(g²) dB between the branches.
+struct IqImbalance {
+  double amplitude_db = 0;   ///< Largest difference of gain, in [0, 20].
+  double phase_degrees = 0;  ///< Largest error of the right angle, in [0, 45].
 };
 
 /// The analog transmitters' message: noise shaped like speech.
@@ -57,9 +65,22 @@ struct Impairments {
   FrequencyWalk clock_offset = {};
   FrequencyWalk carrier_offset = {};
   Fading fading = {};
+  IqImbalance iq_imbalance = {};
   Message message = {};
   Analog analog = {};
 };
+
+/// What a receiver's signal may be spared.
+enum class Impairment {
+  multipath,       ///< All paths but the first.
+  fading,          ///< Gains that change with time and from frame to frame.
+  carrier_offset,  ///< The receiver's oscillator runs true.
+  clock_offset,    ///< So does its sample clock.
+  iq_imbalance,    ///< Its branches are equal.
+};
+
+/// The same impairments without one of them.
+[[nodiscard]] Impairments without(Impairments impairments, Impairment spared);
 
 /// Throws `Error` (invalid_argument), naming the field and its range, unless every field is within its range.
 void validate(const Impairments& impairments);

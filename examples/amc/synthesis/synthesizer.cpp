@@ -4,12 +4,13 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
-#include <limits>
+#include <numbers>
 #include <set>
 #include <thread>
 
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
+#include "podaq/data/iq_frame.h"
 
 namespace podaq::amc {
 
@@ -105,12 +106,28 @@ void Synthesizer::frame(const FrameKey& key, std::span<float> out) {
     const auto noise = random.gaussian_pair();
     sample += std::complex(noise_scale * noise[0], noise_scale * noise[1]);
   }
-  // A transmitter may be silent for a whole frame (OOK between two marks): then the frame is all zeros.
-  const float scale = 1 / std::sqrt(std::max(mean_power(received_), std::numeric_limits<float>::min()));
+  unbalance(key);
   const auto length = received_.size();
   for (std::size_t i = 0; i < length; ++i) {
-    out[i] = scale * received_[i].real();
-    out[length + i] = scale * received_[i].imag();
+    out[i] = received_[i].real();
+    out[length + i] = received_[i].imag();
+  }
+  scale_to_unit_power(out.first(2 * length));
+}
+
+void Synthesizer::unbalance(const FrameKey& key) {
+  const auto& imbalance = impairments_.iq_imbalance;
+  if (imbalance.amplitude_db == 0 && imbalance.phase_degrees == 0) return;
+  auto random = key.random(Purpose::iq_imbalance);
+  const double amplitude_db = imbalance.amplitude_db * (2.0 * random.uniform() - 1);
+  const double half_angle = imbalance.phase_degrees * (2.0 * random.uniform() - 1) / 2 * std::numbers::pi / 180;
+  const auto gain = static_cast<float>(std::pow(10.0, amplitude_db / 40));
+  const auto own = static_cast<float>(std::cos(half_angle));
+  const auto other = static_cast<float>(std::sin(half_angle));
+  for (auto& sample : received_) {
+    const float real = sample.real();
+    const float imaginary = sample.imag();
+    sample = {gain * (own * real - other * imaginary), (own * imaginary - other * real) / gain};
   }
 }
 
@@ -124,43 +141,47 @@ SynthesisOptions standard_options(ClassSet set, int frames_per_cell, std::uint64
           .impairments = impairments};
 }
 
-Dataset synthesize(const SynthesisOptions& options, const SynthesisProgress& progress) {
+DatasetSynthesizer::DatasetSynthesizer(const SynthesisOptions& options) : options_(options) {
   validate(options);
-  const auto modulations = classes(options.set);
-  const auto snrs = static_cast<std::int64_t>(options.snrs_db.size());
-  const auto rows = static_cast<std::int64_t>(modulations.size()) * snrs * options.frames_per_cell;
-  const auto floats_per_frame = static_cast<std::size_t>(options.frame_length) * 2;
-
-  Dataset dataset{.sample_shape = {2, options.frame_length}};
-  for (const auto& named : modulations) dataset.class_names.emplace_back(named.name);
-  dataset.samples.resize(static_cast<std::size_t>(rows) * floats_per_frame);
-  dataset.labels.resize(static_cast<std::size_t>(rows));
-  dataset.groups.resize(static_cast<std::size_t>(rows));
-
-  RowQueue queue(rows);
-  const auto work = [&](const auto& tell) {
-    Synthesizer synthesizer(options.impairments, options.frame_length);
-    const auto make = [&](std::int64_t row) {
-      const auto cell = row / options.frames_per_cell;
-      const auto label = static_cast<std::size_t>(cell / snrs);
-      const FrameKey key{.seed = options.seed,
-                         .modulation = modulations[label].modulation,
-                         .snr_db = options.snrs_db[static_cast<std::size_t>(cell % snrs)],
-                         .index = static_cast<std::uint32_t>(row % options.frames_per_cell)};
-      const auto position = static_cast<std::size_t>(row);
-      dataset.labels[position] = static_cast<std::int32_t>(label);
-      dataset.groups[position] = key.snr_db;
-      synthesizer.frame(key, std::span(dataset.samples).subspan(position * floats_per_frame, floats_per_frame));
-    };
-    queue.work(make, tell);
-  };
-
   const int threads =
       options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(threads));
+  for (int thread = 0; thread < threads; ++thread)
+    synthesizers_.emplace_back(options.impairments, options.frame_length);
+}
+
+std::int64_t DatasetSynthesizer::size() const noexcept {
+  return static_cast<std::int64_t>(classes(options_.set).size()) * static_cast<std::int64_t>(options_.snrs_db.size()) *
+         options_.frames_per_cell;
+}
+
+void DatasetSynthesizer::make(std::int64_t first, std::span<float> frames, std::span<std::int32_t> labels,
+                              std::span<std::int32_t> snrs_db, const SynthesisProgress& progress) {
+  const auto modulations = classes(options_.set);
+  const auto snrs = static_cast<std::int64_t>(options_.snrs_db.size());
+  const auto frame_size = static_cast<std::size_t>(options_.frame_length) * 2;
+  const auto count = static_cast<std::int64_t>(labels.size());
+  RowQueue queue(count);
+  const auto work = [&](Synthesizer& synthesizer, const auto& tell) {
+    const auto make_row = [&](std::int64_t position) {
+      const auto row = first + position;
+      const auto cell = row / options_.frames_per_cell;
+      const auto label = static_cast<std::size_t>(cell / snrs);
+      const FrameKey key{.seed = options_.seed,
+                         .modulation = modulations[label].modulation,
+                         .snr_db = options_.snrs_db[static_cast<std::size_t>(cell % snrs)],
+                         .index = static_cast<std::uint32_t>(row % options_.frames_per_cell)};
+      const auto place = static_cast<std::size_t>(position);
+      labels[place] = static_cast<std::int32_t>(label);
+      snrs_db[place] = key.snr_db;
+      synthesizer.frame(key, frames.subspan(place * frame_size, frame_size));
+    };
+    queue.work(make_row, tell);
+  };
+
+  std::vector<std::exception_ptr> failures(synthesizers_.size());
   const auto guarded = [&](std::size_t thread, const auto& tell) {
     try {
-      work(tell);
+      work(synthesizers_[thread], tell);
     } catch (...) {
       failures[thread] = std::current_exception();
       queue.stop();
@@ -168,17 +189,28 @@ Dataset synthesize(const SynthesisOptions& options, const SynthesisProgress& pro
   };
   {
     std::vector<std::jthread> helpers;
-    for (std::size_t thread = 1; thread < failures.size(); ++thread) {
+    for (std::size_t thread = 1; thread < synthesizers_.size(); ++thread) {
       helpers.emplace_back([&, thread] { guarded(thread, [](std::int64_t) {}); });
     }
     guarded(0, [&](std::int64_t done) {
-      if (progress && done < rows) progress(done, rows);
+      if (progress && done < count) progress(first + done, size());
     });
   }
   for (const auto& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
-  if (progress) progress(rows, rows);
+  if (progress) progress(first + count, size());
+}
+
+Dataset synthesize(const SynthesisOptions& options, const SynthesisProgress& progress) {
+  DatasetSynthesizer synthesizer(options);
+  const auto rows = static_cast<std::size_t>(synthesizer.size());
+  Dataset dataset{.sample_shape = {2, options.frame_length}};
+  for (const auto& named : classes(options.set)) dataset.class_names.emplace_back(named.name);
+  dataset.samples.resize(rows * static_cast<std::size_t>(options.frame_length) * 2);
+  dataset.labels.resize(rows);
+  dataset.groups.resize(rows);
+  synthesizer.make(0, dataset.samples, dataset.labels, dataset.groups, progress);
   return dataset;
 }
 

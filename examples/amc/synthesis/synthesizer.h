@@ -29,11 +29,13 @@ class Synthesizer {
   /// One frame as a network sees it: 2 × frame_length floats, first all in-phase, then all quadrature samples.
   /// White complex Gaussian noise is added to the received signal so that, in the whole band of the sampler, signal
   /// power over noise power is 10^(snr_db/10), with the signal's power measured over this frame (so Es/N0 is higher by
-  /// the samples per symbol); then the frame is scaled to a mean power |x|² of 1.
+  /// the samples per symbol); then the receiver's branches are unbalanced and the frame is scaled to a mean power |x|²
+  /// of 1.
   void frame(const FrameKey& key, std::span<float> out);
 
  private:
   Modulator& modulator(Modulation modulation);
+  void unbalance(const FrameKey& key);
 
   Impairments impairments_;
   Channel channel_;
@@ -61,9 +63,29 @@ struct SynthesisOptions {
 /// equal. It may throw to stop the work.
 using SynthesisProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-/// Synthesizes labelled frames of shape {2, frame_length} in the order of RadioML 2018.01A: by class, then SNR, then
-/// index; `groups` holds the SNR in dB. Row (class, snr, index) equals `Synthesizer::frame` for that key.
-/// Throws `Error` (invalid_argument) if an option is outside its range.
+/// Makes the rows of a data set, a block at a time, with several threads. Row r is frame r % frames_per_cell of SNR
+/// (r / frames_per_cell) % snrs_db.size() of class r / frames_per_cell / snrs_db.size(), as in RadioML 2018.01A, and
+/// equals `Synthesizer::frame` for that key. Not to be shared between threads.
+class DatasetSynthesizer {
+ public:
+  /// Throws `Error` (invalid_argument) if an option is outside its range.
+  explicit DatasetSynthesizer(const SynthesisOptions& options);
+
+  /// Rows in all.
+  [[nodiscard]] std::int64_t size() const noexcept;
+
+  /// Makes rows [first, first + labels.size()), which must lie in [0, size()): each a frame of 2 × frame_length floats,
+  /// its class number and its SNR in dB. Told of each step, `progress` counts from the first row of the data set.
+  void make(std::int64_t first, std::span<float> frames, std::span<std::int32_t> labels,
+            std::span<std::int32_t> snrs_db, const SynthesisProgress& progress = {});
+
+ private:
+  SynthesisOptions options_;
+  std::vector<Synthesizer> synthesizers_;  ///< One for each thread.
+};
+
+/// Synthesizes labelled frames of shape {2, frame_length}, in memory, in the order of `DatasetSynthesizer`; `groups`
+/// holds the SNR in dB. Throws `Error` (invalid_argument) if an option is outside its range.
 [[nodiscard]] Dataset synthesize(const SynthesisOptions& options, const SynthesisProgress& progress = {});
 
 }  // namespace podaq::amc
