@@ -89,6 +89,8 @@ void follow_colours_of_page(std::string& svg) {
   replace_all(svg, "rgb(0,0,0)", "currentColor");
   replace_all(svg, "color=\"black\"", "color=\"currentColor\"");
   replace_all(svg, "stroke=\"black\"", "stroke=\"currentColor\"");
+  replace_all(svg, "'white'", "'var(--page)'");
+  replace_all(svg, "\"white\"", "\"var(--page)\"");
   replace_all(svg, "rgb(  0,   0, 255)", "var(--grid)");
   for (int series = 1; series <= 9; ++series) {
     const std::string variable = concat("var(--series-", series, ")");

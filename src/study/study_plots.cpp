@@ -52,7 +52,7 @@ std::string plot_rows(std::span<const RowSummary> rows, const RowPlot& plot) {
   script +=
       "END\n"
       "plot $front using 1:2 with lines lw 2 lc rgb '#020000' title 'front', "
-      "$rows using 1:2:3 with yerrorbars pt 0 lc rgb '#010000' notitle, "
+      "$rows using 1:($2-$3):(0):(2*$3) with vectors nohead lc rgb '#010000' notitle, "
       "$rows using 1:2 with points pt 7 ps 0.6 lc rgb '#010000' title 'rows of the table (mean, ± deviation over seeds)', "
       "$rows using 1:2:4 with labels offset 0,0.8 tc rgb '#000000' notitle\n";
   return plot_svg(script, plot.text);
