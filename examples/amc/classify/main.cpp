@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +28,7 @@ using podaq::amc::ReportEvery;
 struct Options {
   std::filesystem::path model;
   std::string input;
-  ReportEvery every = ReportEvery::frame;
+  std::string every = "frame";
   std::string format;
   std::uint64_t skip_bytes = 0;
   int channels = 1;
@@ -143,9 +142,10 @@ void classify(const Options& options, const CLI::App& app) {
   const podaq::CancellationScope cancellation;
   podaq::amc::FrameClassifier classifier(podaq::Model::load(options.model));
   Input input = open_input(options, app);
-  const podaq::amc::StreamOptions stream_options{.every = options.every,
-                                                 .sample_rate_hz = input.sample_rate_hz,
-                                                 .recording = input.recording ? &*input.recording : nullptr};
+  const podaq::amc::StreamOptions stream_options{
+      .every = options.every == "second" ? ReportEvery::second : ReportEvery::frame,
+      .sample_rate_hz = input.sample_rate_hz,
+      .recording = input.recording ? &*input.recording : nullptr};
   Output output;
   // Who listens to a live signal wants each line when it comes.
   const bool live = !std::filesystem::is_regular_file(options.input == "-" ? "/dev/stdin" : options.input);
@@ -170,9 +170,8 @@ void classify(const Options& options, const CLI::App& app) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Classifies the modulation of a signal with a .podaq file that amc has written: one line of JSON for each frame "
-      "or "
-      "second, frames/s on standard error.",
+      "Classifies the modulation of a signal with a .podaq file that amc has written: one line of JSON for each "
+      "frame or second, frames/s on standard error.",
       "amc-classify");
   Options options;
   app.add_option("model", options.model, "The .podaq file")->required();
@@ -181,24 +180,22 @@ int main(int argc, char** argv) {
          "NAME.sigmf-meta; a raw file of complex samples (.cf32, .cf64, .ci16, .ci8, .cu8, others with --format); "
          "or - for standard input")
       ->required();
-  static const std::map<std::string, ReportEvery> reports = {{"frame", ReportEvery::frame},
-                                                             {"second", ReportEvery::second}};
   app.add_option("--every", options.every, "What gets a line: frame, or second of the signal")
-      ->transform(CLI::CheckedTransformer(reports))
-      ->default_str("frame");
+      ->check(CLI::IsMember({"frame", "second"}))
+      ->capture_default_str();
   app.add_option(
       "--format", options.format,
       "How raw samples are stored, as SigMF's core:datatype says it: cf32_le, ci16_be, cu8, ... (default: as the "
       "file's name tells; cf32_le from standard input)");
   app.add_option("--skip", options.skip_bytes, "Bytes before the first raw sample, such as a header")
-      ->check(podaq::cli::seed_validator())
       ->type_name("BYTES")
       ->capture_default_str();
   app.add_option("--channels", options.channels, "Interleaved channels of raw samples")->capture_default_str();
   app.add_option("--channel", options.channel, "Which channel to classify, from 0")->capture_default_str();
   app.add_option("--rate", options.sample_rate_hz,
                  "Sample rate in Hz, for --every second (default: the SigMF recording's)")
-      ->check(podaq::cli::number_between(1e-3, 1e12));
+      ->check(podaq::cli::number_between(1e-3, 1e12))
+      ->type_name("HZ");
   app.callback([&] { classify(options, app); });
   return podaq::cli::run_program(app, argc, argv);
 }
