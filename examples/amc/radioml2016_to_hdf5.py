@@ -4,8 +4,8 @@
   radioml2016_to_hdf5.py RML2016.10a_dict.pkl OUT.hdf5
   radioml2016_to_hdf5.py RML2016.10b.dat OUT.hdf5
 
-Needs NumPy and h5py (Debian: apt-get install python3-h5py; elsewhere: pip install h5py), and memory for the whole pickle
-(0.7 GB for 10A, 1.3 GB for 10B). Frames stay as they are. Rows are ordered by class (names sorted), then SNR, then as in
+Needs NumPy and h5py (Debian: apt-get install python3-h5py; elsewhere: pip install h5py), and memory for the pickle twice
+over. Frames stay as they are. Rows are ordered by class (names sorted), then SNR, then as in
 the pickle; beside X, Y and Z the file names its `classes` and its `snrs`. It appears whole or not at all.
 
 A pickle is a program. This reader lets it build dictionaries, tuples, strings, numbers and arrays of numbers, and
