@@ -188,6 +188,7 @@ int main(int argc, char** argv) {
       "How raw samples are stored, as SigMF's core:datatype says it: cf32_le, ci16_be, cu8, ... (default: as the "
       "file's name tells; cf32_le from standard input)");
   app.add_option("--skip", options.skip_bytes, "Bytes before the first raw sample, such as a header")
+      ->check(podaq::cli::seed_validator().description(""))
       ->type_name("BYTES")
       ->capture_default_str();
   app.add_option("--channels", options.channels, "Interleaved channels of raw samples")->capture_default_str();
