@@ -236,13 +236,25 @@ IqLayout layout_of(const SigMfRecording& recording, int channel) {
   return layout;
 }
 
-std::string label_of(const SigMfRecording& recording, std::uint64_t first, std::uint64_t count) {
-  for (const SigMfAnnotation& annotation : std::views::reverse(recording.annotations)) {
-    const bool covers =
-        annotation.first_sample <= first && first + count <= annotation.first_sample + annotation.sample_count;
-    if (covers && !annotation.label.empty()) return annotation.label;
+SigMfLabels::SigMfLabels(const SigMfRecording& recording) {
+  for (const SigMfAnnotation& annotation : recording.annotations)
+    if (!annotation.label.empty())
+      reaches_.push_back({.begin = annotation.first_sample,
+                          .end = annotation.first_sample + annotation.sample_count,
+                          .label = annotation.label});
+  std::ranges::stable_sort(reaches_, {}, &Reach::begin);
+  for (std::size_t i = 1; i < reaches_.size(); ++i) {
+    if (reaches_[i].end >= reaches_[i - 1].end) continue;
+    reaches_[i].end = reaches_[i - 1].end;
+    reaches_[i].label = reaches_[i - 1].label;
   }
-  return "";
+}
+
+std::string_view SigMfLabels::covering(std::uint64_t first, std::uint64_t count) const {
+  const auto after = std::ranges::upper_bound(reaches_, first, {}, &Reach::begin);
+  if (after == reaches_.begin()) return {};
+  const Reach& reach = *std::prev(after);
+  return count <= reach.end && first <= reach.end - count ? std::string_view(reach.label) : std::string_view();
 }
 
 }  // namespace podaq

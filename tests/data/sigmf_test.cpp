@@ -37,11 +37,12 @@ TEST(SigMf, Case55IndicesIncludeTheRecordingsOffset) {
   const auto recording =
       with(R"({"core:sample_start":10500,"core:sample_count":128,"core:label":"QPSK"},{"core:sample_start":11900})");
   ASSERT_EQ(recording.annotations.size(), 2U);
+  const SigMfLabels labels(recording);
   EXPECT_EQ(recording.annotations[0].first_sample, 500U);
   EXPECT_EQ(recording.annotations[0].sample_count, 128U);
-  EXPECT_EQ(label_of(recording, 500, 128), "QPSK");
-  EXPECT_EQ(label_of(recording, 499, 128), "");
-  EXPECT_EQ(label_of(recording, 501, 128), "");
+  EXPECT_EQ(labels.covering(500, 128), "QPSK");
+  EXPECT_EQ(labels.covering(499, 128), "");
+  EXPECT_EQ(labels.covering(501, 128), "");
   EXPECT_EQ(recording.annotations[1].first_sample, 1900U);
   EXPECT_EQ(recording.annotations[1].sample_count, 100U);
   for (const char* start : {"9999", "500", "12001"})
@@ -49,6 +50,23 @@ TEST(SigMf, Case55IndicesIncludeTheRecordingsOffset) {
                    {"a.sigmf-meta", "annotations[1].core:sample_start", start});
   expect_refused([&] { with(R"({"core:sample_start":11900,"core:sample_count":101})"); },
                  {"annotations[0].core:sample_count", "12000"});
+}
+
+TEST(SigMf, LabelsAreFoundAmongOverlappingOnes) {
+  const auto recording = parse(metadata("", "", R"({"core:sample_start":50,"core:sample_count":10,"core:label":"inner"},
+                          {"core:sample_start":0,"core:sample_count":40,"core:label":"first"},
+                          {"core:sample_start":20,"core:sample_count":80,"core:label":"outer"},
+                          {"core:sample_start":0})"),
+                               1000);
+  const SigMfLabels labels(recording);
+  EXPECT_EQ(labels.covering(0, 40), "first");
+  EXPECT_EQ(labels.covering(0, 41), "");
+  EXPECT_EQ(labels.covering(20, 30), "outer");
+  EXPECT_EQ(labels.covering(52, 4), "outer");
+  EXPECT_EQ(labels.covering(52, 48), "outer");
+  EXPECT_EQ(labels.covering(52, 49), "");
+  EXPECT_EQ(labels.covering(100, 1), "");
+  EXPECT_EQ(SigMfLabels({}).covering(0, 1), "");
 }
 
 TEST(SigMf, Case56ChannelsAreReadOneByOne) {

@@ -40,7 +40,7 @@ struct Options {
 struct Input {
   podaq::IqStream stream;
   std::optional<double> sample_rate_hz = {};
-  std::optional<podaq::SigMfRecording> recording = {};
+  std::optional<podaq::SigMfLabels> labels = {};
 };
 
 [[noreturn]] void refuse(const std::string& text) {
@@ -54,7 +54,7 @@ Input open_recording(const Options& options, const CLI::App& app) {
   podaq::IqStream stream(files.data, layout_of(files.recording, options.channel));
   return {.stream = std::move(stream),
           .sample_rate_hz = files.recording.sample_rate_hz,
-          .recording = std::move(files.recording)};
+          .labels = podaq::SigMfLabels(files.recording)};
 }
 
 /// The format that the name of a raw file tells; empty if it tells none.
@@ -145,7 +145,7 @@ void classify(const Options& options, const CLI::App& app) {
   const podaq::amc::StreamOptions stream_options{
       .every = options.every == "second" ? ReportEvery::second : ReportEvery::frame,
       .sample_rate_hz = input.sample_rate_hz,
-      .recording = input.recording ? &*input.recording : nullptr};
+      .labels = input.labels ? &*input.labels : nullptr};
   Output output;
   // Who listens to a live signal wants each line when it comes.
   const bool live = !std::filesystem::is_regular_file(options.input == "-" ? "/dev/stdin" : options.input);

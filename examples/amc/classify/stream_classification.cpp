@@ -41,9 +41,9 @@ std::string frame_line(const Verdict& verdict, const FrameClassifier& classifier
   }
   add_class(line, classifier, verdict.probabilities);
   line["snr_db"] = nullptr;
-  if (options.recording != nullptr) {
-    auto label = label_of(*options.recording, verdict.first_sample, classifier.frame_length());
-    if (!label.empty()) line["label"] = std::move(label);
+  if (options.labels != nullptr) {
+    const auto label = options.labels->covering(verdict.first_sample, classifier.frame_length());
+    if (!label.empty()) line["label"] = label;
   }
   return text_of(line);
 }

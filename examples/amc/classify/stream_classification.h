@@ -21,7 +21,7 @@ enum class ReportEvery : std::uint8_t {
 struct StreamOptions {
   ReportEvery every = ReportEvery::frame;
   std::optional<double> sample_rate_hz = {};  ///< Positive; needed for reports every second.
-  const SigMfRecording* recording = nullptr;  ///< Whose labels are shown beside the verdicts; may be null.
+  const SigMfLabels* labels = nullptr;        ///< To show beside the verdicts; may be null.
 };
 
 /// What came through.
@@ -36,8 +36,8 @@ using LineSink = std::function<bool(std::string_view line)>;
 
 /// Cuts the stream into frames that follow one another without a gap, anew in each of its segments, and classifies
 /// each. A line for a frame: `{"frame":0,"sample":0,"class":"QPSK","confidence":0.97,"snr_db":null}`, where `sample` is
-/// the frame's first in the data, `confidence` the probability of the class, and the SNR is not known; with a recording
-/// that labels the whole frame, "label" too. A frame with NaN or infinity:
+/// the frame's first in the data, `confidence` the probability of the class, and the SNR is not known; where a label
+/// covers the whole frame, "label" too. A frame with NaN or infinity:
 /// `{"frame":3,"sample":384,"invalid_sample":389}`, and the work goes on. A line for a second:
 /// `{"second":0,"sample":0,"frames":1562,"invalid_frames":0,"class":"QPSK", "confidence":0.9,"snr_db":null}`, the class
 /// of the largest mean probability over the frames that begin in it (null where none is valid); `invalid_sample` is its

@@ -61,7 +61,22 @@ struct SigMfFiles {
 /// if there is no such channel.
 [[nodiscard]] IqLayout layout_of(const SigMfRecording& recording, int channel = 0);
 
-/// The label that covers all of samples [first, first + count): the last such annotation's with a label; empty: none.
-[[nodiscard]] std::string label_of(const SigMfRecording& recording, std::uint64_t first, std::uint64_t count);
+/// The labels of a recording's annotations, found by the samples that they cover in logarithmic time.
+class SigMfLabels {
+ public:
+  explicit SigMfLabels(const SigMfRecording& recording);
+
+  /// The label that covers all of samples [first, first + count): of several, one that reaches furthest; empty: none.
+  [[nodiscard]] std::string_view covering(std::uint64_t first, std::uint64_t count) const;
+
+ private:
+  /// Of all labels that begin at `begin` or before, the one that reaches furthest.
+  struct Reach {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::string label = {};
+  };
+  std::vector<Reach> reaches_;  ///< By `begin`, ascending.
+};
 
 }  // namespace podaq
