@@ -22,7 +22,6 @@ import h5py
 import numpy
 
 
-
 def load_script(path):
     spec = importlib.util.spec_from_file_location("radioml2016_to_hdf5", path)
     module = importlib.util.module_from_spec(spec)
