@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "podaq/core/error.h"
 #include "podaq/core/file.h"
@@ -157,16 +157,16 @@ std::uint64_t count_samples(const SigMfRecording& recording, const Fields& globa
 }
 
 void count_capture_samples(SigMfRecording& recording, const std::vector<Fields>& entries) {
+  auto& captures = recording.captures;
+  const std::size_t unnamed = captures.size() - entries.size();
   std::uint64_t end = recording.sample_count;
-  std::size_t entry = entries.size();
-  for (SigMfCapture& capture : std::views::reverse(recording.captures)) {
-    if (capture.first_sample > end)
-      entries[entry - 1].refuse("core:sample_start",
-                                concat("is ", capture.first_sample + recording.offset, ", past the data's end, sample ",
-                                       recording.offset + recording.sample_count));
-    capture.sample_count = end - capture.first_sample;
-    end = capture.first_sample;
-    if (entry > 0) --entry;
+  for (std::size_t i = captures.size(); i-- > 0;) {
+    if (captures[i].first_sample > end)
+      entries[i - unnamed].refuse("core:sample_start",
+                                  concat("is ", captures[i].first_sample + recording.offset,
+                                         ", past the data's end, sample ", recording.offset + recording.sample_count));
+    captures[i].sample_count = end - captures[i].first_sample;
+    end = captures[i].first_sample;
   }
 }
 
