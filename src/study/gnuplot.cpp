@@ -87,8 +87,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 void follow_colours_of_page(std::string& svg) {
   replace_all(svg, "rgb(  0,   0,   0)", "currentColor");
   replace_all(svg, "rgb(0,0,0)", "currentColor");
-  replace_all(svg, "color=\"black\"", "color=\"currentColor\"");
-  replace_all(svg, "stroke=\"black\"", "stroke=\"currentColor\"");
+  replace_all(svg, "\"black\"", "\"currentColor\"");
   replace_all(svg, "'white'", "'var(--page)'");
   replace_all(svg, "\"white\"", "\"var(--page)\"");
   replace_all(svg, "rgb(  0,   0, 255)", "var(--grid)");

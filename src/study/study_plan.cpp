@@ -104,6 +104,7 @@ std::optional<std::size_t> shared_training(const Study& study, std::uint64_t see
   KeptAs kept = kept_as(study, "shared", seed, inputs);
   for (std::size_t i = 0; i < plan.shared.size(); ++i)
     if (plan.shared[i].kept.stem == kept.stem) return i;
+  validate(training);
   plan.shared.push_back({.seed = seed, .training = training, .kept = std::move(kept)});
   return plan.shared.size() - 1;
 }
@@ -137,6 +138,7 @@ Point plan_point(const Study& study, const Strategy& strategy, std::uint64_t see
     for (std::size_t i = 0; i < plan.points.size(); ++i)
       if (plan.points[i].seed == seed && plan.points[i].strategy->name == strategy.teaching->teacher)
         point.teacher = i;
+  if (point.own_epochs > 0) validate(point.training);
   const std::string inputs =
       concat(common_inputs(study, seed), point.shared ? plan.shared[*point.shared].kept.inputs : "untrained\n",
              "own epochs: ", to_text(point.training), "\n", teaching_inputs(study, plan, point),

@@ -176,6 +176,7 @@ TEST_F(RunStudy, ATeacherIsTrainedFirstAndMakesADifference) {
 TEST_F(RunStudy, CalibratesARecipeThatQuantizesWithoutAStageForIt) {
   Study study = small_study();
   study.seeds = {1};
+  study.task.training.warm_up_epochs = 0.5;
   study.task.strategies = {
       {"trained", Recipe::parse("[epochs]\ndense = 2\n[quantize]\n[quantize.post_training]\nbias_correction = true\n")},
       {"calibrated", Recipe::parse("[quantize]\n")}};
@@ -216,6 +217,7 @@ TEST_F(RunStudy, RefusesBeforeAnyWorkWhatCannotBeTrained) {
   refuses("neither a strategy", [](Study& s) { s.task.strategies[0].teaching = Teaching{.teacher = "nobody"}; });
   refuses("teach itself", [](Study& s) { s.task.strategies[0].teaching = Teaching{.teacher = "pruned"}; });
   refuses("matches no layer", [](Study& s) { s.task.strategies[0].recipe.prune->layers = {"nowhere"}; });
+  refuses("warm_up_epochs", [](Study& s) { s.task.training.warm_up_epochs = 3; });
   refuses("study.toml:4", [](Study& s) {
     s.task.strategies[0].name = "a b";
     s.origins["rows.a b"] = "study.toml:4";

@@ -33,6 +33,9 @@ struct TrainOptions {
                                   ///< [average]: with the last epoch.
 };
 
+/// Throws Error(invalid_argument) naming the first option outside its range. `train` does this by itself.
+void validate(const TrainOptions& options);
+
 /// The options as text: one line of "name=value" pairs, numbers as they read back. Equal options give equal text.
 [[nodiscard]] std::string to_text(const TrainOptions& options);
 
