@@ -40,8 +40,7 @@ int main(int argc, char** argv) {
   Options options;
   add_preset(app, options, "quick", "11 classes, 20 SNRs, frames of 128 samples: minutes");
   add_preset(app, options, "full", "24 classes, 26 SNRs, frames of 1024 samples: hours");
-  podaq::cli::add_study(app, [](const podaq::TaskWords& words) {
-    return podaq::amc::make_task(podaq::amc::task_options(words));
-  });
+  podaq::cli::add_study(
+      app, [](const podaq::TaskWords& words) { return podaq::amc::make_task(podaq::amc::task_options(words)); });
   return podaq::cli::run_program(app, argc, argv);
 }

@@ -137,8 +137,7 @@ std::string to_text(const TrainOptions& options) {
   return concat("epochs=", options.epochs, " first_epoch=", options.first_epoch, " last_epoch=", options.last_epoch,
                 " batch_size=", options.batch_size, " learning_rate=", options.learning_rate,
                 " warm_up_epochs=", options.warm_up_epochs, " weight_decay=", options.weight_decay,
-                " label_smoothing=", options.label_smoothing, " seed=", options.seed,
-                " keep_best=", options.keep_best);
+                " label_smoothing=", options.label_smoothing, " seed=", options.seed, " keep_best=", options.keep_best);
 }
 
 TensorData view_as_tensors(const Dataset& dataset) {

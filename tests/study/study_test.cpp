@@ -35,10 +35,14 @@ class RunStudy : public testing::Test {
   [[nodiscard]] Study small_study() const {
     Study study{.task = test::small_task(), .seeds = {1, 2}, .folder = folder_.path() / "study"};
     study.task.identity = "waveforms";
+    study.task.load_data = [](std::uint64_t seed, int) {
+      return TaskData{.train = test::waveforms(192, 3 * seed),
+                      .validation = test::waveforms(60, 3 * seed + 1),
+                      .test = test::waveforms(61, 3 * seed + 2)};
+    };
     study.task.shared_epochs = 1;
-    study.task.strategies = {
-        {"pruned", Recipe::parse("[epochs]\nprune = 1\nrecover = 1\n[prune]\nsparsity = 0.5\n")},
-        {"dense", Recipe::parse("[epochs]\ndense = 2\n")}};
+    study.task.strategies = {{"pruned", Recipe::parse("[epochs]\nprune = 1\nrecover = 1\n[prune]\nsparsity = 0.5\n")},
+                             {"dense", Recipe::parse("[epochs]\ndense = 2\n")}};
     return study;
   }
 
@@ -74,7 +78,7 @@ TEST_F(RunStudy, TellsWhatTheFilesDo) {
     for (const auto& [section, size] : point.measured.section_bytes) bytes += size;
     EXPECT_EQ(bytes, fs::file_size(point.file));
     EXPECT_EQ(point.validation.size(), 2U);
-    EXPECT_EQ(point.steps, 2 * (900 / 32));
+    EXPECT_EQ(point.steps, 2 * (192 / 32));
     EXPECT_GT(point.podaq.median_us, 0);
   }
 }
@@ -176,6 +180,7 @@ TEST_F(RunStudy, ATeacherIsTrainedFirstAndMakesADifference) {
 TEST_F(RunStudy, CalibratesARecipeThatQuantizesWithoutAStageForIt) {
   Study study = small_study();
   study.seeds = {1};
+  study.task.load_data = test::small_task().load_data;
   study.task.training.warm_up_epochs = 0.5;
   study.task.strategies = {
       {"trained", Recipe::parse("[epochs]\ndense = 2\n[quantize]\n[quantize.post_training]\nbias_correction = true\n")},
