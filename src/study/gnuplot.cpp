@@ -87,8 +87,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 void follow_colours_of_page(std::string& svg) {
   replace_all(svg, "rgb(  0,   0,   0)", "currentColor");
   replace_all(svg, "rgb(0,0,0)", "currentColor");
-  replace_all(svg, "color=\"black\"", "color=\"currentColor\"");
-  replace_all(svg, "stroke=\"black\"", "stroke=\"currentColor\"");
+  replace_all(svg, "\"black\"", "\"currentColor\"");
   replace_all(svg, "'white'", "'var(--page)'");
   replace_all(svg, "\"white\"", "\"var(--page)\"");
   replace_all(svg, "rgb(  0,   0, 255)", "var(--grid)");
@@ -109,10 +108,10 @@ void give_names_of_page(std::string& svg, const PlotText& text) {
     throw Error(ErrorCode::io, "gnuplot wrote no SVG that podaq can read");
   const std::size_t viewed = svg.find('>', start);
   const std::string opening = svg.substr(start + 4, viewed - start - 4);
-  svg = fmt::format(R"(<svg role="img" aria-labelledby="{0}-title {0}-description"{1}><title id="{0}-title">{2}</title>)"
-                    R"(<desc id="{0}-description">{3}</desc>{4})",
-                    text.id, opening, html_escaped(text.title), html_escaped(text.description),
-                    svg.substr(description_end + 7));
+  svg = fmt::format(
+      R"(<svg role="img" aria-labelledby="{0}-title {0}-description"{1}><title id="{0}-title">{2}</title>)"
+      R"(<desc id="{0}-description">{3}</desc>{4})",
+      text.id, opening, html_escaped(text.title), html_escaped(text.description), svg.substr(description_end + 7));
 }
 
 }  // namespace
@@ -141,8 +140,7 @@ std::string plot_svg(const std::string& script, const PlotText& text) {
   write_file_atomically(folder.path() / "script", std::as_bytes(std::span(whole)));
   const int status = run_gnuplot((folder.path() / "script").string(), folder.path() / "messages");
   if (status != 0 || !fs::exists(picture))
-    throw Error(ErrorCode::io,
-                concat("gnuplot cannot draw '", text.title, "': ", text_in(folder.path() / "messages")));
+    throw Error(ErrorCode::io, concat("gnuplot cannot draw '", text.title, "': ", text_in(folder.path() / "messages")));
   std::string svg = text_in(picture);
   follow_colours_of_page(svg);
   give_names_of_page(svg, text);

@@ -92,8 +92,7 @@ std::string common_inputs(const Study& study, std::uint64_t seed) {
                 "\nhigh group ", study.task.high_group, "\nseed ", seed, "\n");
 }
 
-std::optional<std::size_t> shared_training(const Study& study, std::uint64_t seed, double all_epochs,
-                                           StudyPlan& plan) {
+std::optional<std::size_t> shared_training(const Study& study, std::uint64_t seed, double all_epochs, StudyPlan& plan) {
   if (study.task.shared_epochs == 0) return std::nullopt;
   TrainOptions training = study.task.training;
   training.epochs = all_epochs;
@@ -104,6 +103,7 @@ std::optional<std::size_t> shared_training(const Study& study, std::uint64_t see
   KeptAs kept = kept_as(study, "shared", seed, inputs);
   for (std::size_t i = 0; i < plan.shared.size(); ++i)
     if (plan.shared[i].kept.stem == kept.stem) return i;
+  validate(training);
   plan.shared.push_back({.seed = seed, .training = training, .kept = std::move(kept)});
   return plan.shared.size() - 1;
 }
@@ -122,8 +122,8 @@ std::string teaching_inputs(const Study& study, const StudyPlan& plan, const Poi
              concat("teacher '", teaching.teacher, "' is neither a strategy of this study nor a file: ", error.what()));
     }
   }
-  return concat("teacher ", teacher, " weight ", teaching.options.weight, " temperature ",
-                teaching.options.temperature, "\n");
+  return concat("teacher ", teacher, " weight ", teaching.options.weight, " temperature ", teaching.options.temperature,
+                "\n");
 }
 
 Point plan_point(const Study& study, const Strategy& strategy, std::uint64_t seed, StudyPlan& plan) {
@@ -135,12 +135,11 @@ Point plan_point(const Study& study, const Strategy& strategy, std::uint64_t see
   point.shared = shared_training(study, seed, point.training.epochs, plan);
   if (strategy.teaching)
     for (std::size_t i = 0; i < plan.points.size(); ++i)
-      if (plan.points[i].seed == seed && plan.points[i].strategy->name == strategy.teaching->teacher)
-        point.teacher = i;
-  const std::string inputs =
-      concat(common_inputs(study, seed), point.shared ? plan.shared[*point.shared].kept.inputs : "untrained\n",
-             "own epochs: ", to_text(point.training), "\n", teaching_inputs(study, plan, point),
-             to_toml(strategy.recipe));
+      if (plan.points[i].seed == seed && plan.points[i].strategy->name == strategy.teaching->teacher) point.teacher = i;
+  if (point.own_epochs > 0) validate(point.training);
+  const std::string inputs = concat(
+      common_inputs(study, seed), point.shared ? plan.shared[*point.shared].kept.inputs : "untrained\n",
+      "own epochs: ", to_text(point.training), "\n", teaching_inputs(study, plan, point), to_toml(strategy.recipe));
   point.kept = kept_as(study, strategy.name, seed, inputs);
   return point;
 }

@@ -40,7 +40,9 @@ std::vector<const RowSummary*> front_of(std::span<const RowSummary> rows, const 
 std::string plot_rows(std::span<const RowSummary> rows, const RowPlot& plot) {
   std::string script = common_settings;
   auto to = std::back_inserter(script);
-  fmt::format_to(to, "set logscale x\nset xlabel {}\nset key bottom right\nset offsets graph 0.06, graph 0.06, 0, 0\n",
+  fmt::format_to(to,
+                 "set logscale x\nset format x '%.0s%c'\nset xlabel {}\nset key bottom right\nset offsets graph 0.06, "
+                 "graph 0.06, 0, 0\n",
                  gnuplot_quoted(plot.x_label));
   script += "$rows << END\n";
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -53,7 +55,8 @@ std::string plot_rows(std::span<const RowSummary> rows, const RowPlot& plot) {
       "END\n"
       "plot $front using 1:2 with lines lw 2 lc rgb '#020000' title 'front', "
       "$rows using 1:($2-$3):(0):(2*$3) with vectors nohead lc rgb '#010000' notitle, "
-      "$rows using 1:2 with points pt 7 ps 0.6 lc rgb '#010000' title 'rows of the table (mean, ± deviation over seeds)', "
+      "$rows using 1:2 with points pt 7 ps 0.6 lc rgb '#010000' title 'rows of the table (mean, ± deviation over "
+      "seeds)', "
       "$rows using 1:2:4 with labels offset 0,0.8 tc rgb '#000000' notitle\n";
   return plot_svg(script, plot.text);
 }
@@ -84,12 +87,11 @@ std::string plot_accuracy_over_bytes(std::span<const RowSummary> rows) {
 }
 
 std::string plot_accuracy_over_latency(std::span<const RowSummary> rows) {
-  return plot_rows(rows,
-                   {.x_label = "latency in microseconds, batch 1, one thread",
-                    .x = [](const RowSummary& row) { return row.podaq_us.mean; },
-                    .text = {.id = "latency",
-                             .title = "Accuracy against latency",
-                             .description = "Each row of the table, and the rows that no other beats in both."}});
+  return plot_rows(rows, {.x_label = "latency in microseconds, batch 1, one thread",
+                          .x = [](const RowSummary& row) { return row.podaq_us.mean; },
+                          .text = {.id = "latency",
+                                   .title = "Accuracy against latency",
+                                   .description = "Each row of the table, and the rows that no other beats in both."}});
 }
 
 std::string plot_accuracy_over_groups(std::span<const RowSummary> rows) {

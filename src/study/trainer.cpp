@@ -27,19 +27,8 @@ using study_detail::TrainState;
   throw Error(ErrorCode::invalid_argument, "train: " + text);
 }
 
-TrainOptions checked(TrainOptions options) {
-  if (!(options.epochs > 0)) refuse(concat("epochs is ", options.epochs, ", must be greater than 0"));
+TrainOptions with_defaults(TrainOptions options) {
   if (options.last_epoch == 0) options.last_epoch = options.epochs;
-  if (!(options.first_epoch >= 0 && options.first_epoch < options.last_epoch && options.last_epoch <= options.epochs))
-    refuse(concat("first_epoch ", options.first_epoch, " and last_epoch ", options.last_epoch,
-                  " must satisfy 0 <= first_epoch < last_epoch <= epochs (", options.epochs, ")"));
-  if (options.batch_size < 2 || options.batch_size > 65536)
-    refuse(concat("batch_size is ", options.batch_size, ", must lie in [2, 65536]"));
-  if (!(options.learning_rate > 0)) refuse("learning_rate must be greater than 0");
-  if (!(options.warm_up_epochs >= 0 && options.warm_up_epochs < options.epochs))
-    refuse(concat("warm_up_epochs is ", options.warm_up_epochs, ", must lie in [0, epochs)"));
-  if (!(options.weight_decay >= 0)) refuse("weight_decay must not be negative");
-  if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) refuse("label_smoothing must lie in [0, 1)");
   return options;
 }
 
@@ -129,12 +118,26 @@ torch::Tensor loss_of(GraphModule& model, const TensorData& data, const torch::T
 
 }  // namespace
 
+void validate(const TrainOptions& given) {
+  const TrainOptions options = with_defaults(given);
+  if (!(options.epochs > 0)) refuse(concat("epochs is ", options.epochs, ", must be greater than 0"));
+  if (!(options.first_epoch >= 0 && options.first_epoch < options.last_epoch && options.last_epoch <= options.epochs))
+    refuse(concat("first_epoch ", options.first_epoch, " and last_epoch ", options.last_epoch,
+                  " must satisfy 0 <= first_epoch < last_epoch <= epochs (", options.epochs, ")"));
+  if (options.batch_size < 2 || options.batch_size > 65536)
+    refuse(concat("batch_size is ", options.batch_size, ", must lie in [2, 65536]"));
+  if (!(options.learning_rate > 0)) refuse("learning_rate must be greater than 0");
+  if (!(options.warm_up_epochs >= 0 && options.warm_up_epochs < options.epochs))
+    refuse(concat("warm_up_epochs is ", options.warm_up_epochs, ", must lie in [0, epochs)"));
+  if (!(options.weight_decay >= 0)) refuse("weight_decay must not be negative");
+  if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) refuse("label_smoothing must lie in [0, 1)");
+}
+
 std::string to_text(const TrainOptions& options) {
   return concat("epochs=", options.epochs, " first_epoch=", options.first_epoch, " last_epoch=", options.last_epoch,
                 " batch_size=", options.batch_size, " learning_rate=", options.learning_rate,
                 " warm_up_epochs=", options.warm_up_epochs, " weight_decay=", options.weight_decay,
-                " label_smoothing=", options.label_smoothing, " seed=", options.seed,
-                " keep_best=", options.keep_best);
+                " label_smoothing=", options.label_smoothing, " seed=", options.seed, " keep_best=", options.keep_best);
 }
 
 TensorData view_as_tensors(const Dataset& dataset) {
@@ -152,8 +155,9 @@ std::int64_t steps_per_epoch(const Dataset& train, const TrainOptions& options) 
 }
 
 TrainResult train(GraphModule& model, Compressor* compressor, const Dataset& train_set, const Dataset& validation,
-                  const TrainOptions& unchecked, const TrainSupport& support) {
-  const TrainOptions options = checked(unchecked);
+                  const TrainOptions& given, const TrainSupport& support) {
+  validate(given);
+  const TrainOptions options = with_defaults(given);
   const std::int64_t steps = steps_per_epoch(train_set, options);
   if (steps == 0) refuse(concat("a batch of ", options.batch_size, " exceeds the ", train_set.size(), " samples"));
   const auto epochs = static_cast<std::int64_t>(std::ceil(options.last_epoch - options.first_epoch));

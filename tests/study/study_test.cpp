@@ -35,10 +35,14 @@ class RunStudy : public testing::Test {
   [[nodiscard]] Study small_study() const {
     Study study{.task = test::small_task(), .seeds = {1, 2}, .folder = folder_.path() / "study"};
     study.task.identity = "waveforms";
+    study.task.load_data = [](std::uint64_t seed, int) {
+      return TaskData{.train = test::waveforms(192, 3 * seed),
+                      .validation = test::waveforms(60, 3 * seed + 1),
+                      .test = test::waveforms(61, 3 * seed + 2)};
+    };
     study.task.shared_epochs = 1;
-    study.task.strategies = {
-        {"pruned", Recipe::parse("[epochs]\nprune = 1\nrecover = 1\n[prune]\nsparsity = 0.5\n")},
-        {"dense", Recipe::parse("[epochs]\ndense = 2\n")}};
+    study.task.strategies = {{"pruned", Recipe::parse("[epochs]\nprune = 1\nrecover = 1\n[prune]\nsparsity = 0.5\n")},
+                             {"dense", Recipe::parse("[epochs]\ndense = 2\n")}};
     return study;
   }
 
@@ -74,7 +78,7 @@ TEST_F(RunStudy, TellsWhatTheFilesDo) {
     for (const auto& [section, size] : point.measured.section_bytes) bytes += size;
     EXPECT_EQ(bytes, fs::file_size(point.file));
     EXPECT_EQ(point.validation.size(), 2U);
-    EXPECT_EQ(point.steps, 2 * (900 / 32));
+    EXPECT_EQ(point.steps, 2 * (192 / 32));
     EXPECT_GT(point.podaq.median_us, 0);
   }
 }
@@ -176,6 +180,8 @@ TEST_F(RunStudy, ATeacherIsTrainedFirstAndMakesADifference) {
 TEST_F(RunStudy, CalibratesARecipeThatQuantizesWithoutAStageForIt) {
   Study study = small_study();
   study.seeds = {1};
+  study.task.load_data = test::small_task().load_data;
+  study.task.training.warm_up_epochs = 0.5;
   study.task.strategies = {
       {"trained", Recipe::parse("[epochs]\ndense = 2\n[quantize]\n[quantize.post_training]\nbias_correction = true\n")},
       {"calibrated", Recipe::parse("[quantize]\n")}};
@@ -216,6 +222,7 @@ TEST_F(RunStudy, RefusesBeforeAnyWorkWhatCannotBeTrained) {
   refuses("neither a strategy", [](Study& s) { s.task.strategies[0].teaching = Teaching{.teacher = "nobody"}; });
   refuses("teach itself", [](Study& s) { s.task.strategies[0].teaching = Teaching{.teacher = "pruned"}; });
   refuses("matches no layer", [](Study& s) { s.task.strategies[0].recipe.prune->layers = {"nowhere"}; });
+  refuses("warm_up_epochs", [](Study& s) { s.task.training.warm_up_epochs = 3; });
   refuses("study.toml:4", [](Study& s) {
     s.task.strategies[0].name = "a b";
     s.origins["rows.a b"] = "study.toml:4";

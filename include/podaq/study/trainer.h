@@ -33,6 +33,9 @@ struct TrainOptions {
                                   ///< [average]: with the last epoch.
 };
 
+/// Throws Error(invalid_argument) naming the first option outside its range. `train` does this by itself.
+void validate(const TrainOptions& options);
+
 /// The options as text: one line of "name=value" pairs, numbers as they read back. Equal options give equal text.
 [[nodiscard]] std::string to_text(const TrainOptions& options);
 
@@ -48,8 +51,8 @@ struct SoftTargets {
 
 /// What accompanies a training.
 struct TrainSupport {
-  StepCallback after_step = {};                   ///< None: nothing is called.
-  std::optional<SoftTargets> soft_targets = {};   ///< None: labels alone.
+  StepCallback after_step = {};                  ///< None: nothing is called.
+  std::optional<SoftTargets> soft_targets = {};  ///< None: labels alone.
   /// A folder that keeps the training's state after each epoch; needs a compressor. Where it holds one, the training
   /// goes on from there, and ends with the same numbers as if it had not stopped. Empty: nothing is kept.
   std::filesystem::path checkpoint = {};
