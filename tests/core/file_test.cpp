@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -113,6 +114,27 @@ TEST_F(FileTest, FailedWriteLeavesTheOldFileAndNothingElse) {
   EXPECT_NE(text.find(path.string()), std::string::npos) << text;
   EXPECT_NE(text.find("too large"), std::string::npos) << text;
   EXPECT_EQ(read_file(path, 100), bytes_of("old"));
+  EXPECT_EQ(file_count(), 1U);
+}
+
+TEST_F(FileTest, AFileMadeInPiecesAppearsWhenItIsCommittedOrNotAtAll) {
+  const fs::path path = folder_ / "pieces";
+  write_file_atomically(path, bytes_of("old"));
+  {
+    AtomicFile abandoned(path);
+    ASSERT_EQ(::write(abandoned.descriptor(), "half", 4), 4);
+    EXPECT_EQ(file_count(), 2U);
+  }
+  EXPECT_EQ(read_file(path, 100), bytes_of("old"));
+  EXPECT_EQ(file_count(), 1U);
+
+  AtomicFile file(path);
+  for (const std::string_view piece : {"first, ", "second"}) {
+    ASSERT_EQ(::write(file.descriptor(), piece.data(), piece.size()), static_cast<ssize_t>(piece.size()));
+    EXPECT_EQ(read_file(path, 100), bytes_of("old"));
+  }
+  file.commit();
+  EXPECT_EQ(read_file(path, 100), bytes_of("first, second"));
   EXPECT_EQ(file_count(), 1U);
 }
 
