@@ -62,9 +62,9 @@ inline void print_plan(const Study& study, const StudyOptions& options) {
   }
   const double threads = effective_threads(options);
   fmt::print("\n{} epochs ahead on {} threads: {}\n", epochs_ahead, threads,
-             epochs > 0 ? "about " + format_duration(std::chrono::duration<double>(seconds / epochs * epochs_ahead /
-                                                                                     threads))
-                        : "how long they take shows once the first network is trained");
+             epochs > 0
+                 ? "about " + format_duration(std::chrono::duration<double>(seconds / epochs * epochs_ahead / threads))
+                 : "how long they take shows once the first network is trained");
 }
 
 /// What `study` was told.
@@ -101,10 +101,10 @@ inline void add_study(CLI::App& app, std::function<Task(const TaskWords&)> make_
   verb->add_option("--out", options->folder, "Folder for all results, in place of the study's own");
   verb->add_flag("--points", options->only_plan, "Only list what would be trained");
   verb->add_flag("!--no-plots", options->plots, "Make the report without plots, which need gnuplot");
+  verb->add_flag("--time-again", options->options.time_again, "Take all latencies anew, for a quieter machine");
   add_threads_option(*verb, options->options.threads);
-  verb->callback([&app, options, make_task = std::move(make_task)] {
-    run_study_file(*options, app.get_name(), make_task);
-  });
+  verb->callback(
+      [&app, options, make_task = std::move(make_task)] { run_study_file(*options, app.get_name(), make_task); });
 }
 
 }  // namespace podaq::cli

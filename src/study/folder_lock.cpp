@@ -15,8 +15,8 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
   if (!file_.is_open()) throw_io("open", folder, errno);
   if (::flock(file_.number(), LOCK_EX | LOCK_NB) == 0) return;
   if (errno == EWOULDBLOCK)
-    throw Error(ErrorCode::io, concat("another process works in '", folder.string(),
-                                      "'; wait for it, or choose another folder"));
+    throw Error(ErrorCode::io,
+                concat("another process works in '", folder.string(), "'; wait for it, or choose another folder"));
   throw_io("lock", folder, errno);
 }
 

@@ -75,9 +75,17 @@ FileMeasurement measure_file(const std::filesystem::path& file, const Task& task
   measured.ratio = 4.0 * static_cast<double>(measured.parameters) / static_cast<double>(bytes.size());
   measured.agreement = agreement(evaluation.predictions, to_vector(predict(trained, test)));
   measured.section_bytes = bytes_by_section(inspect(bytes));
-  for (const Figure& figure : task.figures) measured.figures[figure.name] = figure.of_file(graph);
+  measured.figures = figures_of(file, task);
   measured.by_group = std::move(evaluation.by_group);
   return measured;
+}
+
+std::map<std::string, double> figures_of(const std::filesystem::path& file, const Task& task) {
+  std::map<std::string, double> figures;
+  if (task.figures.empty()) return figures;
+  const Graph graph = load(file);
+  for (const Figure& figure : task.figures) figures[figure.name] = figure.of_file(graph);
+  return figures;
 }
 
 std::vector<Latency> time_files(std::span<const std::filesystem::path> files, const TaskNetwork& network) {
@@ -96,9 +104,8 @@ std::vector<Latency> time_files(std::span<const std::filesystem::path> files, co
     const Model model = Model::load(file);
     logits.emplace_back(model.outputs()[0].size());
     runners.push_back(std::make_unique<Runner>(model));
-    contestants.push_back({file.string(), [&runner = *runners.back(), sample, &output = logits.back()] {
-                             runner.run(sample, output);
-                           }});
+    contestants.push_back(
+        {file.string(), [&runner = *runners.back(), sample, &output = logits.back()] { runner.run(sample, output); }});
   }
   return measure_latency(contestants);
 }

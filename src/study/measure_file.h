@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "podaq/core/latency.h"
@@ -17,6 +19,9 @@ namespace podaq::study_detail {
 /// @param whole    the network before anything was removed, for sizes.
 [[nodiscard]] FileMeasurement measure_file(const std::filesystem::path& file, const Task& task, GraphModule& trained,
                                            const GraphModule& whole, const Dataset& test);
+
+/// The task's figures of the file, by name.
+[[nodiscard]] std::map<std::string, double> figures_of(const std::filesystem::path& file, const Task& task);
 
 /// The latencies of the user's own module (first) and of every file, batch 1, one thread, in interleaved rounds. They
 /// get random numbers: no kernel's time depends on them.

@@ -31,7 +31,8 @@ Json json_of(const Latency& latency) {
 }
 
 Latency latency_in(const Json& json) {
-  return {.median_us = json.at(1).get<double>(), .p10_us = json.at(0).get<double>(), .p90_us = json.at(2).get<double>()};
+  return {
+      .median_us = json.at(1).get<double>(), .p10_us = json.at(0).get<double>(), .p90_us = json.at(2).get<double>()};
 }
 
 Json json_of(const FileMeasurement& measured) {

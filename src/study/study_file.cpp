@@ -69,8 +69,8 @@ Task task_of(const std::function<Task(const TaskWords&)>& make_task, const TaskW
 }
 
 void read_training(const RecipeTable& table, Study& study) {
-  table.allow_only({"shared_epochs", "batch_size", "learning_rate", "warm_up_epochs", "weight_decay",
-                    "label_smoothing"});
+  table.allow_only(
+      {"shared_epochs", "batch_size", "learning_rate", "warm_up_epochs", "weight_decay", "label_smoothing"});
   TrainOptions& training = study.task.training;
   table.read("shared_epochs", study.task.shared_epochs);
   table.read("batch_size", training.batch_size);
@@ -183,7 +183,8 @@ void read_rows(const RecipeTable& root, const std::filesystem::path& path, Study
       rows.push_back(std::move(row));
     }
   }
-  if (rows.empty()) throw Error(ErrorCode::recipe, fmt::format("{}: a study needs [[rows]] or a [grid]", path.string()));
+  if (rows.empty())
+    throw Error(ErrorCode::recipe, fmt::format("{}: a study needs [[rows]] or a [grid]", path.string()));
   study_detail::add_dense_rows(rows);
   study.task.strategies = std::move(rows);
 }

@@ -63,8 +63,8 @@ std::string heading(const StudyResult& result, const ReportOptions& options) {
   const FileMeasurement& first = result.points.front().measured;
   std::string seeds;
   for (const std::uint64_t seed : result.seeds) seeds += (seeds.empty() ? "" : ", ") + std::to_string(seed);
-  std::string html = fmt::format("<h1>{}</h1>\n<p>{}</p>\n<ul>\n", html_escaped(result.task),
-                                 html_escaped(result.description));
+  std::string html =
+      fmt::format("<h1>{}</h1>\n<p>{}</p>\n<ul>\n", html_escaped(result.task), html_escaped(result.description));
   const auto item = [&](const std::string& text) { html += "<li>" + html_escaped(text) + "</li>\n"; };
   item(fmt::format("{} test samples of {} classes; {} parameters, {} bytes as float", first.all.total,
                    result.class_names.size(), whole_number(static_cast<double>(first.parameters)),
@@ -138,9 +138,9 @@ std::string section_table(std::span<const RowSummary> rows) {
 }
 
 std::string point_table(const StudyResult& result) {
-  HtmlTable table("Every network trained", {"network", "seed", "teacher", "shared epochs", "own epochs", "steps",
-                                            "training time", "validation in %", "accuracy in %", "95 % interval",
-                                            "bytes", "µs (10 %–90 %)", "machine", "file"});
+  HtmlTable table("Every network trained",
+                  {"network", "seed", "teacher", "shared epochs", "own epochs", "steps", "training time",
+                   "validation in %", "accuracy in %", "95 % interval", "bytes", "µs (10 %–90 %)", "machine", "file"});
   for (const PointResult& point : result.points) {
     const Interval band = confidence_interval(point.measured.all);
     table.row(point.strategy).cell(std::to_string(point.seed)).cell(point.teacher);
@@ -246,7 +246,8 @@ std::string to_html(const StudyResult& result, const ReportOptions& options) {
     html += "<details><summary>Numbers at each SNR</summary>\n" + group_table(rows) + "</details>\n";
   html += confusion_matrices(result, rows);
   html += "<h2>Where the bytes are</h2>\n" + section_table(rows);
-  html += "<h2>Budgets</h2>\n<details><summary>Every network trained</summary>\n" + point_table(result) + "</details>\n";
+  html +=
+      "<h2>Budgets</h2>\n<details><summary>Every network trained</summary>\n" + point_table(result) + "</details>\n";
   return html + recipes(rows) + "</body>\n</html>\n";
 }
 

@@ -66,7 +66,8 @@ Json json_of_point(PointResult point, const std::vector<std::int32_t>& groups) {
   std::erase_if(point.measured.confusion,
                 [&](const auto& entry) { return std::ranges::find(groups, entry.first) == groups.end(); });
   Json json = study_detail::to_json(point, {});
-  for (const char* key : {"recipe", "class_names", "inputs"}) json.erase(key);  // the same for all points, or in the row
+  for (const char* key : {"recipe", "class_names", "inputs"})
+    json.erase(key);  // the same for all points, or in the row
   return json;
 }
 

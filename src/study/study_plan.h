@@ -50,7 +50,8 @@ struct StudyPlan {
   std::vector<Point> points;  ///< Seed by seed, in the order of training.
 };
 
-/// Throws Error(invalid_argument) and Error(recipe) as `run_study` does for what cannot be trained; points into `study`.
+/// Throws Error(invalid_argument) and Error(recipe) as `run_study` does for what cannot be trained; points into
+/// `study`.
 [[nodiscard]] StudyPlan make_plan(const Study& study);
 
 }  // namespace podaq::study_detail

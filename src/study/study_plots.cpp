@@ -41,7 +41,8 @@ std::string plot_rows(std::span<const RowSummary> rows, const RowPlot& plot) {
   std::string script = common_settings;
   auto to = std::back_inserter(script);
   fmt::format_to(to,
-                 "set logscale x\nset format x '%.0s%c'\nset xlabel {}\nset key bottom right\nset offsets graph 0.06, "
+                 "set logscale x\nset format x '%.0s%c'\nset xlabel {}\nset key outside bottom center horizontal\nset "
+                 "offsets graph 0.06, "
                  "graph 0.06, 0, 0\n",
                  gnuplot_quoted(plot.x_label));
   script += "$rows << END\n";
@@ -98,7 +99,9 @@ std::string plot_accuracy_over_groups(std::span<const RowSummary> rows) {
   const std::vector<std::size_t> shown = rows_to_show(rows);
   std::string script = common_settings;
   auto to = std::back_inserter(script);
-  script += "set xlabel 'SNR in dB'\nset key top left\nset style fill transparent solid 0.18 noborder\n";
+  script +=
+      "set xlabel 'SNR in dB'\nset key outside bottom center horizontal\nset style fill transparent solid 0.18 "
+      "noborder\n";
   for (const std::size_t i : shown) {
     fmt::format_to(to, "$row{} << END\n", i);
     for (const auto& [group, score] : rows[i].by_group) {

@@ -19,10 +19,10 @@ namespace podaq::study_detail {
 
 /// Rows of all combinations.
 struct Grid {
-  std::vector<Strategy> strategies;      ///< Each with its recipe.
-  std::vector<double> sparsities = {};   ///< For those that prune; none: as the recipe says.
-  std::vector<int> weight_bits = {};     ///< For those that quantize; none: as the recipe says.
-  std::vector<double> lengths = {1};     ///< Factors of all stages.
+  std::vector<Strategy> strategies;       ///< Each with its recipe.
+  std::vector<double> sparsities = {};    ///< For those that prune; none: as the recipe says.
+  std::vector<int> weight_bits = {};      ///< For those that quantize; none: as the recipe says.
+  std::vector<double> lengths = {1};      ///< Factors of all stages.
   std::vector<bool> distilled = {false};  ///< Whether the row listens to the study's teacher.
 };
 

@@ -45,10 +45,12 @@ class StudyRun {
         results_(plan_.points.size()),
         data_(study.task, threads) {}
 
-  /// Reads what the folder holds.
+  /// Reads what the folder holds. Figures are taken anew: a task may have others now.
   void read_results() {
-    for (std::size_t i = 0; i < plan_.points.size(); ++i) results_[i] = study_detail::read_point(
-        plan_.points[i].kept.with(".json"), plan_.points[i].kept.inputs);
+    for (std::size_t i = 0; i < plan_.points.size(); ++i) {
+      results_[i] = study_detail::read_point(plan_.points[i].kept.with(".json"), plan_.points[i].kept.inputs);
+      if (results_[i]) results_[i]->measured.figures = study_detail::figures_of(results_[i]->file, study_.task);
+    }
   }
 
   /// What fails only on the network fails now, not after the shared epochs.
@@ -69,12 +71,12 @@ class StudyRun {
     progress.finish();
   }
 
-  /// Latencies are taken when nothing else runs, a seed's files in turn.
-  void time_untimed() {
+  /// Latencies are taken when no training runs, a seed's files in turn.
+  void time_untimed(bool time_again) {
     for (const std::uint64_t seed : study_.seeds) {
       std::vector<std::size_t> points;
       for (std::size_t i = 0; i < results_.size(); ++i)
-        if (plan_.points[i].seed == seed && results_[i]->podaq.median_us == 0) points.push_back(i);
+        if (plan_.points[i].seed == seed && (time_again || results_[i]->podaq.median_us == 0)) points.push_back(i);
       if (!points.empty()) time_points(points, seed);
     }
   }
@@ -238,7 +240,7 @@ StudyResult run_study(const Study& study, const StudyOptions& options) {
   const study_detail::FolderLock lock(study.folder);
   run.read_results();
   run.train_missing();
-  run.time_untimed();
+  run.time_untimed(options.time_again);
   StudyResult result = run.result();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

@@ -118,8 +118,7 @@ void find_front(std::vector<RowSummary>& summaries) {
     return no_worse && (a.file_bytes.mean < b.file_bytes.mean || a.accuracy.mean > b.accuracy.mean);
   };
   for (RowSummary& row : summaries)
-    row.is_on_front =
-        std::ranges::none_of(summaries, [&](const RowSummary& other) { return beats(other, row); });
+    row.is_on_front = std::ranges::none_of(summaries, [&](const RowSummary& other) { return beats(other, row); });
 }
 
 }  // namespace

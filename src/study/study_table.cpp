@@ -23,10 +23,10 @@ std::string format_table(const StudyResult& result) {
   const FileMeasurement& first = result.points.front().measured;
   std::size_t width = 8;
   for (const RowSummary& row : rows) width = std::max(width, row.strategy.size());
-  std::string out = fmt::format(
-      "{}: {} test samples, {} parameters ({} bytes as float), {} seeds\n{}\n\n", result.task, first.all.total,
-      first.parameters, study_detail::grouped_digits(4 * static_cast<std::uint64_t>(first.parameters)),
-      result.seeds.size(), result.host);
+  std::string out = fmt::format("{}: {} test samples, {} parameters ({} bytes as float), {} seeds\n{}\n\n", result.task,
+                                first.all.total, first.parameters,
+                                study_detail::grouped_digits(4 * static_cast<std::uint64_t>(first.parameters)),
+                                result.seeds.size(), result.host);
   auto to = std::back_inserter(out);
   fmt::format_to(to, "{:<{}} {:>7} {:>9} {:>15} {:>9} {:>10} {:>9} {:>9} {:>8}", "strategy", width, "epochs",
                  "accuracy", "to dense", "sparsity", "bytes", "smaller", "podaq us", "faster");

@@ -93,8 +93,7 @@ PointResult train_point(const Point& point, const PointSurroundings& surrounding
   if (strategy.teaching)
     support.soft_targets = ask_teacher(surroundings.teacher, strategy.teaching->options, data.train);
   TrainResult trained;
-  if (point.own_epochs > 0)
-    trained = train(*model, &compressor, data.train, data.validation, point.training, support);
+  if (point.own_epochs > 0) trained = train(*model, &compressor, data.train, data.validation, point.training, support);
   if (strategy.recipe.quantize && !has_stage_that_quantizes(strategy.recipe.epochs))
     calibrate_on(compressor, data.train, point.training.seed);
 

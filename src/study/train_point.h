@@ -12,7 +12,7 @@ namespace podaq::study_detail {
 struct PointSurroundings {
   const Task& task;
   const TaskData& data;
-  TaskNetwork network;                     ///< Untrained, of the point's seed; becomes the trained one's start.
+  TaskNetwork network;                        ///< Untrained, of the point's seed; becomes the trained one's start.
   std::filesystem::path shared_network = {};  ///< Of the shared epochs; empty: the point starts untrained.
   std::filesystem::path teacher = {};         ///< The .podaq file; empty: none.
   StepCallback after_step = {};

@@ -31,7 +31,8 @@ TEST_F(CompareStrategies, ReportsWhatTheFilesThemselvesDo) {
     EXPECT_EQ(row.measured.file_bytes, std::filesystem::file_size(row.file));
     EXPECT_EQ(row.measured.all.right, evaluate(Model::load(row.file), test).all.right);
     EXPECT_EQ(row.measured.all.total, 301);
-    EXPECT_DOUBLE_EQ(row.measured.ratio, 4.0 * static_cast<double>(comparison.parameters) / static_cast<double>(row.measured.file_bytes));
+    EXPECT_DOUBLE_EQ(row.measured.ratio,
+                     4.0 * static_cast<double>(comparison.parameters) / static_cast<double>(row.measured.file_bytes));
     EXPECT_GT(row.measured.all.accuracy(), 0.6);
     EXPECT_GT(row.measured.high_groups->accuracy(), row.measured.all.accuracy());
     EXPECT_GE(row.measured.agreement, 0.98);
@@ -80,7 +81,8 @@ TEST_F(CompareStrategies, TakesRecipesOfFractionalLength) {
   Task task = small_task();
   task.strategies = {{"prune", Recipe::parse("[epochs]\nprune = 0.5\nrecover = 0.7\n[prune]\nsparsity = 0.5\n")}};
   const Comparison comparison = compare_strategies(task, {.threads = 1, .folder = folder_.path()});
-  EXPECT_GE(comparison.rows[0].measured.sparsity, 0.49);  // channels without a nonzero weight take others' weights along
+  EXPECT_GE(comparison.rows[0].measured.sparsity,
+            0.49);  // channels without a nonzero weight take others' weights along
 }
 
 TEST_F(CompareStrategies, WritesAStrategysFileWhereItSaysAndNoOther) {

@@ -1,6 +1,7 @@
 #include "podaq/study/evaluation.h"
 
 #include <gtest/gtest.h>
+
 #include <csignal>
 
 #include "podaq/core/cancellation.h"

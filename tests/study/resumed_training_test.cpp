@@ -82,8 +82,9 @@ INSTANTIATE_TEST_SUITE_P(
                     ResumedCase{"PruneQuantize",
                                 "[epochs]\nprune = 1\nrecover = 1\nquantize = 1\nfreeze_batch_norm = 1\n"
                                 "freeze_observers = 2\n[prune]\nsparsity = 0.6\n[quantize]\n"},
-                    ResumedCase{"Channels", "[epochs]\nprune = 1\nrecover = 3\n[prune]\nsparsity = 0.5\n"
-                                            "pattern = \"channels\"\n"},
+                    ResumedCase{"Channels",
+                                "[epochs]\nprune = 1\nrecover = 3\n[prune]\nsparsity = 0.5\n"
+                                "pattern = \"channels\"\n"},
                     ResumedCase{"Average", "[epochs]\ndense = 3\n[average]\ndecay = 0.9\n"},
                     ResumedCase{"Goldbarg", "[epochs]\ngoldbarg = 3\n[goldbarg]\nalpha = 0.5\nbits = 4\n"}),
     [](const auto& tested) { return tested.param.name; });

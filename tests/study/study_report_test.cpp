@@ -40,9 +40,10 @@ StudyResult three_rows() {
   result.strategies = {"short", "dense", "pruned"};
   result.class_names = {"<b>BPSK</b>", "8PSK"};
   result.confusion_groups = {10};
-  result.points = {point_of("short", 1, short_recipe, 2, 700, 1000),   point_of("short", 2, short_recipe, 2, 720, 1000),
-                   point_of("dense", 1, dense_recipe, 6, 800, 1000),   point_of("dense", 2, dense_recipe, 6, 820, 1000),
-                   point_of("pruned", 1, pruned_recipe, 4, 790, 100), point_of("pruned", 2, pruned_recipe, 4, 806, 120)};
+  result.points = {
+      point_of("short", 1, short_recipe, 2, 700, 1000),  point_of("short", 2, short_recipe, 2, 720, 1000),
+      point_of("dense", 1, dense_recipe, 6, 800, 1000),  point_of("dense", 2, dense_recipe, 6, 820, 1000),
+      point_of("pruned", 1, pruned_recipe, 4, 790, 100), point_of("pruned", 2, pruned_recipe, 4, 806, 120)};
   return result;
 }
 
@@ -114,11 +115,11 @@ TEST(StudyTable, NamesEachRow) {
 
 TEST(StudyHtml, NeedsNothingElseAndEscapesAllText) {
   const std::string html = to_html(three_rows(), {.command = "amc \"study\" <x>", .plots = false});
-  for (const char* forbidden : {"http://", "https://", "src=", "<script", "@import", "url(", "<b>BPSK", "<x>",
-                                "<description>"})
+  for (const char* forbidden :
+       {"http://", "https://", "src=", "<script", "@import", "url(", "<b>BPSK", "<x>", "<description>"})
     EXPECT_EQ(html.find(forbidden), std::string::npos) << forbidden;
-  for (const char* part : {"prefers-color-scheme: dark", "&lt;b&gt;BPSK&lt;/b&gt;", "task &amp; co", "a &lt;description",
-                           "&quot;study&quot;", "score", "-1.20 ± 0.28 (dense)", "at 10 dB"})
+  for (const char* part : {"prefers-color-scheme: dark", "&lt;b&gt;BPSK&lt;/b&gt;", "task &amp; co",
+                           "a &lt;description", "&quot;study&quot;", "score", "-1.20 ± 0.28 (dense)", "at 10 dB"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
   EXPECT_EQ(html.find("at -10 dB"), std::string::npos);
 }

@@ -95,6 +95,9 @@ TEST_F(RunStudy, ReadsWhatItsFolderHolds) {
     EXPECT_EQ(second.points[i].podaq.median_us, first.points[i].podaq.median_us);
     EXPECT_EQ(second.points[i].validation, first.points[i].validation);
   }
+  // A task may show other figures of the same files.
+  study.task.figures = {{.name = "nodes", .of_file = [](const Graph& graph) { return double(graph.nodes.size()); }}};
+  EXPECT_GT(run_study(study, {.threads = 1}).points[0].measured.figures.at("nodes"), 2);
 }
 
 TEST_F(RunStudy, APointDoesNotDependOnWhatElseIsTrainedOrOnThreads) {

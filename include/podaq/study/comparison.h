@@ -12,14 +12,14 @@ namespace podaq {
 
 /// A finished comparison.
 struct Comparison {
-  std::string task;                 ///< The task's name.
-  std::string host;                 ///< CPU, instruction set, LibTorch version, threads.
-  std::uint64_t seed = 0;           ///< Of data, initial weights and sample order.
-  double seconds = 0;               ///< Wall time of data, training, evaluation and timing.
-  std::int64_t test_frames = 0;     ///< Samples of the test set.
-  std::int64_t parameters = 0;      ///< Trainable float parameters of the captured network.
-  std::int32_t high_group = 0;      ///< As the task says.
-  std::vector<PointResult> rows;    ///< One per strategy.
+  std::string task;               ///< The task's name.
+  std::string host;               ///< CPU, instruction set, LibTorch version, threads.
+  std::uint64_t seed = 0;         ///< Of data, initial weights and sample order.
+  double seconds = 0;             ///< Wall time of data, training, evaluation and timing.
+  std::int64_t test_frames = 0;   ///< Samples of the test set.
+  std::int64_t parameters = 0;    ///< Trainable float parameters of the captured network.
+  std::int32_t high_group = 0;    ///< As the task says.
+  std::vector<PointResult> rows;  ///< One per strategy.
 };
 
 /// How a comparison is run.

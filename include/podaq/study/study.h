@@ -15,68 +15,70 @@ namespace podaq {
 
 /// What is trained: each strategy of the task with each seed. One strategy and seed make a point.
 struct Study {
-  Task task;                                           ///< Its strategies are the rows.
-  std::vector<std::uint64_t> seeds = {1};              ///< Of data, initial weights and sample order; all different.
-  std::vector<std::int32_t> confusion_groups = {};     ///< Groups whose confusion matrices the report shows.
-  std::filesystem::path folder = "results/study";      ///< Receives everything.
-  std::map<std::string, std::string> origins = {};     ///< Where a file says what: "rows.tiny" -> "study.toml:12".
+  Task task;                                        ///< Its strategies are the rows.
+  std::vector<std::uint64_t> seeds = {1};           ///< Of data, initial weights and sample order; all different.
+  std::vector<std::int32_t> confusion_groups = {};  ///< Groups whose confusion matrices the report shows.
+  std::filesystem::path folder = "results/study";   ///< Receives everything.
+  std::map<std::string, std::string> origins = {};  ///< Where a file says what: "rows.tiny" -> "study.toml:12".
 };
 
 /// What a file does and costs. All of it is read off the file itself.
 struct FileMeasurement {
-  Score all = {};                            ///< Over the whole test set.
-  std::optional<Score> high_groups = {};     ///< Over groups >= the task's `high_group`; none where there are no groups.
+  Score all = {};                         ///< Over the whole test set.
+  std::optional<Score> high_groups = {};  ///< Over groups >= the task's `high_group`; none where there are no groups.
   std::map<std::int32_t, Score> by_group = {};  ///< Empty where there are no groups.
   /// For each group (0 where there are none) how often class `row` was taken for class `column`: classes * classes
   /// numbers.
   std::map<std::int32_t, std::vector<std::int64_t>> confusion = {};
-  double sparsity = 0;             ///< Share of the network's conv and linear weights that are 0 or gone in the file.
-  std::int64_t parameters = 0;     ///< Trainable float parameters of the captured network.
-  std::uint64_t file_bytes = 0;    ///< The whole file.
-  double ratio = 0;                ///< 4 * parameters / file_bytes.
-  double agreement = 1;            ///< Share of test samples on which network and file name the same class.
-  std::map<std::string, std::uint64_t> section_bytes = {};  ///< Where the file's bytes go; "header" is all but sections.
+  double sparsity = 0;           ///< Share of the network's conv and linear weights that are 0 or gone in the file.
+  std::int64_t parameters = 0;   ///< Trainable float parameters of the captured network.
+  std::uint64_t file_bytes = 0;  ///< The whole file.
+  double ratio = 0;              ///< 4 * parameters / file_bytes.
+  double agreement = 1;          ///< Share of test samples on which network and file name the same class.
+  std::map<std::string, std::uint64_t> section_bytes =
+      {};                                      ///< Where the file's bytes go; "header" is all but sections.
   std::map<std::string, double> figures = {};  ///< The task's, by name.
 };
 
 /// A strategy trained with one seed.
 struct PointResult {
-  std::string strategy = {};                ///< The row.
-  std::uint64_t seed = 0;              ///< Of data, initial weights and sample order.
-  std::string recipe = {};                  ///< As TOML.
-  std::string teacher = {};                 ///< As Teaching names it; empty: none.
-  double shared_epochs = 0;            ///< Dense epochs before its own.
-  double own_epochs = 0;               ///< Epochs that the recipe takes.
-  std::int64_t steps = 0;              ///< Optimizer steps of its own epochs.
-  double seconds = 0;                  ///< Wall time of its own training, on one thread beside others.
-  std::vector<double> validation = {};  ///< Validation accuracy after each of its own epochs.
-  double validation_accuracy = 0;      ///< Of the chosen epoch.
-  FileMeasurement measured = {};            ///< Of its file.
-  Latency podaq = {};                       ///< Of the file: batch 1, one thread.
-  Latency libtorch = {};                    ///< Of the user's own float module, in the same interleaved rounds.
-  std::string host = {};                    ///< Where it was trained and timed.
+  std::string strategy = {};                  ///< The row.
+  std::uint64_t seed = 0;                     ///< Of data, initial weights and sample order.
+  std::string recipe = {};                    ///< As TOML.
+  std::string teacher = {};                   ///< As Teaching names it; empty: none.
+  double shared_epochs = 0;                   ///< Dense epochs before its own.
+  double own_epochs = 0;                      ///< Epochs that the recipe takes.
+  std::int64_t steps = 0;                     ///< Optimizer steps of its own epochs.
+  double seconds = 0;                         ///< Wall time of its own training, on one thread beside others.
+  std::vector<double> validation = {};        ///< Validation accuracy after each of its own epochs.
+  double validation_accuracy = 0;             ///< Of the chosen epoch.
+  FileMeasurement measured = {};              ///< Of its file.
+  Latency podaq = {};                         ///< Of the file: batch 1, one thread.
+  Latency libtorch = {};                      ///< Of the user's own float module, in the same interleaved rounds.
+  std::string host = {};                      ///< Where it was trained and timed.
   std::vector<std::string> class_names = {};  ///< Of the test set.
-  std::string file_sha256 = {};             ///< Of the file, in hexadecimal.
-  std::filesystem::path file = {};          ///< Where the file is.
+  std::string file_sha256 = {};               ///< Of the file, in hexadecimal.
+  std::filesystem::path file = {};            ///< Where the file is.
 };
 
 /// A finished study.
 struct StudyResult {
-  std::string task = {};                             ///< The task's name.
-  std::string description = {};                      ///< The task's, one line.
-  std::string host = {};                             ///< CPU, instruction set, LibTorch version, threads.
-  double seconds = 0;                           ///< Wall time of this run; points found in the folder took none of it.
-  std::vector<std::uint64_t> seeds = {};             ///< In the study's order.
-  std::vector<std::string> strategies = {};          ///< In the study's order.
-  std::vector<std::string> class_names = {};         ///< Of the test set.
-  std::int32_t high_group = 0;                  ///< As the task says.
-  std::vector<std::int32_t> confusion_groups = {};   ///< As the study says.
-  std::vector<PointResult> points = {};              ///< Strategy by strategy, each with all seeds in order.
+  std::string task = {};                      ///< The task's name.
+  std::string description = {};               ///< The task's, one line.
+  std::string host = {};                      ///< CPU, instruction set, LibTorch version, threads.
+  double seconds = 0;                         ///< Wall time of this run; points found in the folder took none of it.
+  std::vector<std::uint64_t> seeds = {};      ///< In the study's order.
+  std::vector<std::string> strategies = {};   ///< In the study's order.
+  std::vector<std::string> class_names = {};  ///< Of the test set.
+  std::int32_t high_group = 0;                ///< As the task says.
+  std::vector<std::int32_t> confusion_groups = {};  ///< As the study says.
+  std::vector<PointResult> points = {};             ///< Strategy by strategy, each with all seeds in order.
 };
 
 /// How a study is run.
 struct StudyOptions {
-  int threads = 0;  ///< 1 to 1024; 0: as many as the machine has. Points train side by side, one thread each.
+  int threads = 0;          ///< 1 to 1024; 0: as many as the machine has. Points train side by side, one thread each.
+  bool time_again = false;  ///< Whether latencies in the folder are taken anew, as after a run on a busy machine.
 };
 
 /// `threads`, or as many as the machine has. Throws Error(invalid_argument) for a count out of range.

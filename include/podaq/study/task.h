@@ -53,14 +53,14 @@ struct Strategy {
 
 /// A number that a task reads off a network besides accuracy and size, such as a challenge's score.
 struct Figure {
-  std::string name;                            ///< How reports call it.
+  std::string name;                             ///< How reports call it.
   std::function<double(const Graph&)> of_file;  ///< From the graph as the file holds it.
 };
 
 /// An example problem: what `compare_strategies` and `podaq-train compress` work on.
 struct Task {
-  std::string name;                                                    ///< File-name safe: "amc-quick".
-  std::string description;                                             ///< One line for the user.
+  std::string name;         ///< File-name safe: "amc-quick".
+  std::string description;  ///< One line for the user.
   /// All that data and networks depend on besides the seed, as text: what a study keeps is kept under it.
   std::string identity;
   std::function<TaskData(std::uint64_t seed, int threads)> load_data;  ///< Makes or reads the data.
