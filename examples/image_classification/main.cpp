@@ -31,8 +31,7 @@ int main(int argc, char** argv) {
   podaq::cli::add_comparison_options(*goldbarg, options);
   goldbarg->callback(
       [&] { podaq::cli::run_comparison(podaq::images::make_goldbarg_task(task_options, goldbarg_options), options); });
-  podaq::cli::add_study(app, [](const podaq::TaskWords& words) {
-    return podaq::images::make_task(podaq::images::task_options(words));
-  });
+  podaq::cli::add_study(
+      app, [](const podaq::TaskWords& words) { return podaq::images::make_task(podaq::images::task_options(words)); });
   return podaq::cli::run_program(app, argc, argv);
 }

@@ -207,9 +207,7 @@ class RecipeTable {
   }
 
   // Where the table begins.
-  [[nodiscard]] std::string origin() const {
-    return fmt::format("{}:{}", source_, table_.source().begin.line);
-  }
+  [[nodiscard]] std::string origin() const { return fmt::format("{}:{}", source_, table_.source().begin.line); }
 
   // The table at `key`, if there is one.
   [[nodiscard]] std::optional<RecipeTable> child(std::string_view key) const {

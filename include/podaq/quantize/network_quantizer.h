@@ -23,7 +23,7 @@ struct NetworkQuantizerOptions {
   std::map<std::string, FixedObserver> fixed_ranges = {};  ///< Ranges known beforehand, by the names of their values.
   /// Whether activation scales learn, from what was observed first on; zero points stay. Not those of fixed ranges.
   bool learns_activation_steps = false;
-  double step_learning_rate = 0.001; ///< Of learned steps (see descend), in [0, 1000].
+  double step_learning_rate = 0.001;  ///< Of learned steps (see descend), in [0, 1000].
 };
 
 /// What a NetworkQuantizer keeps between steps.
