@@ -20,8 +20,12 @@ constexpr std::array<const char*, 24> names_of_2018 = {
     "16APSK", "32APSK",    "64APSK",    "128APSK",   "16QAM",     "32QAM", "64QAM", "128QAM",
     "256QAM", "AM-SSB-WC", "AM-SSB-SC", "AM-DSB-WC", "AM-DSB-SC", "FM",    "GMSK",  "OQPSK"};
 
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view dataset, const std::string& fault) {
+  throw Error(ErrorCode::format, concat("'", path.string(), "', dataset '", dataset, "'", fault));
+}
+
 [[noreturn]] void refuse(const Hdf5Rows& rows, const std::string& fault) {
-  throw Error(ErrorCode::format, concat("'", rows.path.string(), "', dataset '", rows.name, "'", fault));
+  refuse(rows.path, rows.name, fault);
 }
 
 /// Calls `take(row, values)` for each row of a dataset of integers, holding one block at a time.
@@ -148,16 +152,16 @@ RadioMlReader::RadioMlReader(const std::filesystem::path& path) {
   if (z.shape[1] != 1) refuse(z, concat(" has ", std::uint64_t{z.shape[1]}, " columns; 1 is needed"));
   auto names = class_names_of(file, y);
   auto grid = snr_grid_of(path, file);
-  if (const auto fault = radioml_layout::fault_of_names(names)) refuse(y, concat("'s dataset 'classes': ", *fault));
-  if (const auto fault = radioml_layout::fault_of_grid(grid)) refuse(z, concat("'s dataset 'snrs': ", *fault));
+  if (const auto fault = radioml_layout::fault_of_names(names)) refuse(path, "classes", concat(": ", *fault));
+  if (const auto fault = radioml_layout::fault_of_grid(grid)) refuse(path, "snrs", concat(": ", *fault));
   auto labels = read_labels(y);
   auto snrs = read_snrs(z, grid);
-  state_.reset(new State{.file = std::move(file),
-                         .x = std::move(x),
-                         .class_names = std::move(names),
-                         .snr_grid = std::move(grid),
-                         .labels = std::move(labels),
-                         .snrs_db = std::move(snrs)});
+  state_ = std::make_unique<State>(State{.file = std::move(file),
+                                         .x = std::move(x),
+                                         .class_names = std::move(names),
+                                         .snr_grid = std::move(grid),
+                                         .labels = std::move(labels),
+                                         .snrs_db = std::move(snrs)});
 }
 
 RadioMlReader::~RadioMlReader() = default;

@@ -27,6 +27,18 @@ TEST(IqFrame, ScalesToPowerOneAndScalingTwiceChangesNothing) {
   }
 }
 
+// In short frames the rounding of single values shows in the power.
+TEST(IqFrame, ScalingShortFramesTwiceChangesNothingEither) {
+  for (int start = 0; start < 2000; ++start) {
+    std::vector<float> frame;
+    for (int i = 0; i < 2 + 2 * (start % 3); ++i) frame.push_back(static_cast<float>(std::sin(1.7 * (start + i))));
+    scale_to_unit_power(frame);
+    const auto once = frame;
+    scale_to_unit_power(frame);
+    ASSERT_EQ(frame, once) << start;
+  }
+}
+
 TEST(IqFrame, SilenceStaysSilent) {
   std::vector<float> frame(8, 0.0F);
   scale_to_unit_power(frame);

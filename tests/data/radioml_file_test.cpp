@@ -258,6 +258,22 @@ INSTANTIATE_TEST_SUITE_P(
                            file.add_integers("Z", {30, 1}, p.z);
                          }),
                          {"'Y'", "11 columns", "'classes'"}},
+                    Flaw{"GridNotAscending",
+                         made([](const auto& file, const Parts& p) {
+                           file.add_floats("X", {30, 8, 2}, p.x);
+                           file.add_integers("Y", {30, 24}, p.y);
+                           file.add_integers("Z", {30, 1}, p.z);
+                           file.add_integers("snrs", {2}, {0, 0});
+                         }),
+                         {"'snrs'", "ascending"}},
+                    Flaw{"ClassesOfNumbers",
+                         made([](const auto& file, const Parts& p) {
+                           file.add_floats("X", {30, 8, 2}, p.x);
+                           file.add_integers("Y", {30, 24}, p.y);
+                           file.add_integers("Z", {30, 1}, p.z);
+                           file.add_integers("classes", {24}, std::vector<std::int64_t>(24));
+                         }),
+                         {"'classes'", "strings"}},
                     Flaw{"TwoOnes", changed([](Parts& p) { p.y[3 * 24 + 7] = 1; }), {"'Y'", "row 3:", "one-hot"}},
                     Flaw{"NoOne", changed([](Parts& p) { p.y[4 * 24 + 4] = 0; }), {"'Y'", "row 4:", "one-hot"}},
                     Flaw{"ATwo", changed([](Parts& p) { p.y[5 * 24 + 9] = 2; }), {"'Y'", "row 5:", "one-hot"}},
