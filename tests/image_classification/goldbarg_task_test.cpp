@@ -54,7 +54,7 @@ TEST(GoldbargTask, TrainsAndWritesFilesThatComputeTheSame) {
   const Comparison comparison = compare_strategies(task, {.threads = 1, .folder = folder.path()});
   ASSERT_EQ(comparison.rows.size(), 2U);
   EXPECT_EQ(comparison.rows[1].strategy, "alpha0.75-8bits");
-  EXPECT_GT(comparison.rows[1].sparsity, comparison.rows[0].sparsity);
+  EXPECT_GT(comparison.rows[1].measured.sparsity, comparison.rows[0].measured.sparsity);
   for (const PointResult& row : comparison.rows) EXPECT_EQ(row.measured.agreement, 1) << row.strategy;
 }
 
