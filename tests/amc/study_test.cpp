@@ -41,7 +41,7 @@ TEST(AmcStudy, GoesFromItsFileToItsReport) {
 
 TEST(AmcStudy, RefusesUnknownWordsOfItsTask) {
   EXPECT_THROW(static_cast<void>(task_options({{"colour", {.text = "red", .origin = "x:1"}}})), Error);
-  EXPECT_THROW(static_cast<void>(task_options({{"network", {.text = "resnet", .origin = "x:1"}}})), Error);
+  EXPECT_THROW(static_cast<void>(task_options({{"network", {.text = "transformer", .origin = "x:1"}}})), Error);
 }
 
 }  // namespace
