@@ -75,15 +75,13 @@ FileMeasurement measure_file(const std::filesystem::path& file, const Task& task
   measured.ratio = 4.0 * static_cast<double>(measured.parameters) / static_cast<double>(bytes.size());
   measured.agreement = agreement(evaluation.predictions, to_vector(predict(trained, test)));
   measured.section_bytes = bytes_by_section(inspect(bytes));
-  measured.figures = figures_of(file, task);
+  measured.figures = figures_of(graph, task);
   measured.by_group = std::move(evaluation.by_group);
   return measured;
 }
 
-std::map<std::string, double> figures_of(const std::filesystem::path& file, const Task& task) {
+std::map<std::string, double> figures_of(const Graph& graph, const Task& task) {
   std::map<std::string, double> figures;
-  if (task.figures.empty()) return figures;
-  const Graph graph = load(file);
   for (const Figure& figure : task.figures) figures[figure.name] = figure.of_file(graph);
   return figures;
 }

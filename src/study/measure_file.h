@@ -20,8 +20,8 @@ namespace podaq::study_detail {
 [[nodiscard]] FileMeasurement measure_file(const std::filesystem::path& file, const Task& task, GraphModule& trained,
                                            const GraphModule& whole, const Dataset& test);
 
-/// The task's figures of the file, by name.
-[[nodiscard]] std::map<std::string, double> figures_of(const std::filesystem::path& file, const Task& task);
+/// The task's figures of the network in a file, by name.
+[[nodiscard]] std::map<std::string, double> figures_of(const Graph& graph, const Task& task);
 
 /// The latencies of the user's own module (first) and of every file, batch 1, one thread, in interleaved rounds. They
 /// get random numbers: no kernel's time depends on them.

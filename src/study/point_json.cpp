@@ -7,9 +7,8 @@
 #include "podaq/core/atomic_file.h"
 #include "podaq/core/error.h"
 #include "podaq/core/file.h"
-#include "podaq/core/sha256.h"
 #include "podaq/core/text.h"
-#include "podaq/format/file.h"
+#include "study/file_hash.h"
 
 namespace podaq::study_detail {
 namespace {
@@ -137,8 +136,7 @@ std::optional<PointResult> read_point(const std::filesystem::path& path, const s
   }
   point.file = path.parent_path() / point.file;
   if (!std::filesystem::exists(point.file)) return std::nullopt;
-  if (to_hexadecimal(sha256(read_file(point.file, ReadOptions{}.max_decoded_bytes))) != point.file_sha256)
-    return std::nullopt;
+  if (hash_of_file(point.file) != point.file_sha256) return std::nullopt;
   return point;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,9 +55,7 @@ std::string spread_percent(const Statistic& statistic) {
 
 std::string difference_text(const std::optional<PairedDifference>& difference) {
   if (!difference) return "–";
-  const Statistic& points = difference->accuracy;
-  const std::string spread = points.count == 1 ? "" : fmt::format(" ± {:.2f}", 100 * points.deviation);
-  return fmt::format("{:+.2f}{} ({})", 100 * points.mean, spread, difference->reference);
+  return fmt::format("{} ({})", study_detail::points(difference->accuracy), difference->reference);
 }
 
 std::string heading(const StudyResult& result, const ReportOptions& options) {
@@ -119,16 +118,16 @@ std::string group_table(std::span<const RowSummary> rows) {
 }
 
 std::string section_table(std::span<const RowSummary> rows) {
-  std::map<std::string, bool> names;
+  std::set<std::string> names;
   for (const RowSummary& row : rows)
-    for (const auto& [name, bytes] : row.section_bytes) names[name] = true;
+    for (const auto& [name, bytes] : row.section_bytes) names.insert(name);
   std::vector<std::string> columns = {"row"};
-  for (const auto& [name, is_there] : names) columns.push_back(name);
+  columns.insert(columns.end(), names.begin(), names.end());
   columns.emplace_back("whole file");
   HtmlTable table("Where the bytes are: sections of the files, means over seeds", columns);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     table.row(row_name(rows, i));
-    for (const auto& [name, is_there] : names) {
+    for (const std::string& name : names) {
       const auto found = rows[i].section_bytes.find(name);
       table.cell(found == rows[i].section_bytes.end() ? "" : whole_number(found->second.mean));
     }

@@ -9,11 +9,10 @@
 #include <span>
 
 #include "podaq/core/error.h"
-#include "podaq/core/file.h"
 #include "podaq/core/sha256.h"
 #include "podaq/core/text.h"
 #include "podaq/core/version.h"
-#include "podaq/format/file.h"
+#include "study/file_hash.h"
 
 namespace podaq::study_detail {
 namespace {
@@ -75,10 +74,6 @@ std::vector<const Strategy*> in_order_of_training(const Study& study) {
 
 std::string hash_of(const std::string& text) {
   return to_hexadecimal(sha256(std::as_bytes(std::span(text))));
-}
-
-std::string hash_of_file(const std::filesystem::path& path) {
-  return to_hexadecimal(sha256(read_file(path, ReadOptions{}.max_decoded_bytes)));
 }
 
 KeptAs kept_as(const Study& study, const std::string& name, std::uint64_t seed, const std::string& inputs) {

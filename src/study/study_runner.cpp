@@ -16,6 +16,7 @@
 #include "podaq/core/cancellation.h"
 #include "podaq/core/error.h"
 #include "podaq/core/text.h"
+#include "podaq/format/file.h"
 #include "podaq/study/study.h"
 #include "study/folder_lock.h"
 #include "study/host.h"
@@ -49,7 +50,9 @@ class StudyRun {
   void read_results() {
     for (std::size_t i = 0; i < plan_.points.size(); ++i) {
       results_[i] = study_detail::read_point(plan_.points[i].kept.with(".json"), plan_.points[i].kept.inputs);
-      if (results_[i]) results_[i]->measured.figures = study_detail::figures_of(results_[i]->file, study_.task);
+      if (!results_[i]) continue;
+      const Graph graph = study_.task.figures.empty() ? Graph() : load(results_[i]->file);
+      results_[i]->measured.figures = study_detail::figures_of(graph, study_.task);
     }
   }
 

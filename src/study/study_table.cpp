@@ -8,16 +8,6 @@
 #include "study/report_text.h"
 
 namespace podaq {
-namespace {
-
-// "+0.12 ± 0.05": points of a hundred; the spread only where there are several seeds.
-std::string points_text(const Statistic& difference) {
-  if (difference.count == 1) return fmt::format("{:+.2f}", 100 * difference.mean);
-  return fmt::format("{:+.2f} ± {:.2f}", 100 * difference.mean, 100 * difference.deviation);
-}
-
-}  // namespace
-
 std::string format_table(const StudyResult& result) {
   const std::vector<RowSummary> rows = summarize(result);
   const FileMeasurement& first = result.points.front().measured;
@@ -35,7 +25,8 @@ std::string format_table(const StudyResult& result) {
   for (const RowSummary& row : rows) {
     fmt::format_to(to, "{:<{}} {:>7} {:>9} {:>15} {:>9} {:>10} {:>8.1f}x {:>9.1f} {:>7.1f}x", row.strategy, width,
                    row.epochs, study_detail::percent(row.accuracy.mean),
-                   row.to_dense ? points_text(row.to_dense->accuracy) : "-", study_detail::percent(row.sparsity.mean),
+                   row.to_dense ? study_detail::points(row.to_dense->accuracy) : "-",
+                   study_detail::percent(row.sparsity.mean),
                    study_detail::grouped_digits(static_cast<std::uint64_t>(std::llround(row.file_bytes.mean))),
                    row.ratio.mean, row.podaq_us.mean, row.speedup.mean);
     for (const auto& [name, figure] : row.figures) fmt::format_to(to, " {:>12.5f}", figure.mean);

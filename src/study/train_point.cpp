@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "podaq/compress/compressor.h"
-#include "podaq/core/file.h"
-#include "podaq/core/sha256.h"
 #include "podaq/format/file.h"
 #include "podaq/training/random_sampler.h"
+#include "study/file_hash.h"
 #include "study/host.h"
 #include "study/measure_file.h"
 #include "study/network_file.h"
@@ -51,9 +50,8 @@ void calibrate_on(Compressor& compressor, const Dataset& train, std::uint64_t se
 SoftTargets ask_teacher(const std::filesystem::path& file, const DistillationOptions& options, const Dataset& train) {
   const std::vector<float> logits = logits_of(Model::load(file), train);
   const auto classes = static_cast<std::int64_t>(train.class_names.size());
-  return {.logits = torch::tensor(logits).view({train.size(), classes}),
-          .teacher = to_hexadecimal(sha256(read_file(file, ReadOptions{}.max_decoded_bytes))),
-          .options = options};
+  return {
+      .logits = torch::tensor(logits).view({train.size(), classes}), .teacher = hash_of_file(file), .options = options};
 }
 
 Graph with_metadata(Graph graph, const Task& task, const Strategy& strategy, const Dataset& test) {
@@ -108,7 +106,7 @@ PointResult train_point(const Point& point, const PointSurroundings& surrounding
   result.class_names = data.test.class_names;
   result.file = point.kept.with(".podaq");
   save(with_metadata(compressor.convert(), surroundings.task, strategy, data.test), result.file);
-  result.file_sha256 = to_hexadecimal(sha256(read_file(result.file, ReadOptions{}.max_decoded_bytes)));
+  result.file_sha256 = hash_of_file(result.file);
   result.validation_accuracy = trained.validation_accuracy.empty()
                                    ? evaluate(Model::load(result.file), data.validation).all.accuracy()
                                    : trained.validation_accuracy.at(trained.chosen_epoch);

@@ -4,9 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -14,15 +12,13 @@
 
 #include "podaq/data/radioml_file.h"
 #include "podaq/data/split_file.h"
+#include "support/run_program.h"
 #include "support/temporary_folder.h"
 
 namespace podaq::amc {
 namespace {
 
-struct Outcome {
-  int exit_code = -1;
-  std::string text = {};  ///< Standard output and error, as they come.
-};
+using test::Outcome;
 
 class AmcData : public testing::Test {
  protected:
@@ -33,14 +29,7 @@ class AmcData : public testing::Test {
   }
 
   [[nodiscard]] Outcome run(const std::string& arguments) const {
-    Outcome outcome;
-    FILE* pipe = popen((program_.string() + " " + arguments + " 2>&1").c_str(), "r");
-    if (pipe == nullptr) return outcome;
-    std::array<char, 4096> buffer{};
-    while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) outcome.text += buffer.data();
-    const int status = pclose(pipe);
-    if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
-    return outcome;
+    return test::run(program_.string() + " " + arguments);
   }
 
   [[nodiscard]] std::uintmax_t bytes_in_folder() const {

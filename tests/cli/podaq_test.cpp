@@ -1,9 +1,6 @@
 // The program `podaq` as a user sees it: what it prints and how it exits.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +12,7 @@
 #include "consumer/sample_network.h"
 #include "podaq/core/version.h"
 #include "podaq/format/file.h"
+#include "support/run_program.h"
 #include "support/temporary_folder.h"
 
 namespace podaq {
@@ -26,21 +24,8 @@ void expect_has(const std::string& text, std::string_view part) {
   EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in\n" << text;
 }
 
-struct Outcome {
-  int exit_code = -1;
-  std::string text;  // Standard output and error, as they come.
-};
-
-Outcome run(const std::string& command) {
-  Outcome outcome;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> buffer{};
-  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) outcome.text += buffer.data();
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
-  return outcome;
-}
+using test::Outcome;
+using test::run;
 
 class PodaqProgram : public testing::Test {
  protected:

@@ -29,11 +29,7 @@ constexpr const char* killed_study_folder = "PODAQ_TEST_KILLED_STUDY_FOLDER";
 Study killed_study(const std::filesystem::path& folder) {
   Study study{.task = test::small_task(), .seeds = {1}, .folder = folder};
   study.task.identity = "waveforms";
-  study.task.load_data = [](std::uint64_t seed, int) {
-    return TaskData{.train = test::waveforms(320, 3 * seed),
-                    .validation = test::waveforms(60, 3 * seed + 1),
-                    .test = test::waveforms(61, 3 * seed + 2)};
-  };
+  study.task.load_data = test::waveform_sets(320, 60, 61);
   study.task.shared_epochs = 2;
   study.task.strategies.push_back(
       {.name = "listener", .recipe = study.task.strategies[1].recipe, .teaching = Teaching{.teacher = "dense"}});

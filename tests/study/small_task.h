@@ -55,14 +55,19 @@ inline Dataset waveforms(std::int64_t size, std::uint64_t seed) {
   return dataset;
 }
 
+/// A task's load_data: sets of these sizes.
+inline auto waveform_sets(std::int64_t train, std::int64_t validation, std::int64_t test) {
+  return [=](std::uint64_t seed, int) {
+    return TaskData{.train = waveforms(train, 3 * seed),
+                    .validation = waveforms(validation, 3 * seed + 1),
+                    .test = waveforms(test, 3 * seed + 2)};
+  };
+}
+
 inline Task small_task() {
   Task task;
   task.name = "small";
-  task.load_data = [](std::uint64_t seed, int) {
-    return TaskData{.train = waveforms(900, 3 * seed),
-                    .validation = waveforms(150, 3 * seed + 1),
-                    .test = waveforms(301, 3 * seed + 2)};
-  };
+  task.load_data = waveform_sets(900, 150, 301);
   task.make_network = [](std::uint64_t seed) {
     torch::manual_seed(seed);
     const auto module = std::make_shared<SmallNet>();

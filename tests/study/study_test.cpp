@@ -35,11 +35,7 @@ class RunStudy : public testing::Test {
   [[nodiscard]] Study small_study() const {
     Study study{.task = test::small_task(), .seeds = {1, 2}, .folder = folder_.path() / "study"};
     study.task.identity = "waveforms";
-    study.task.load_data = [](std::uint64_t seed, int) {
-      return TaskData{.train = test::waveforms(192, 3 * seed),
-                      .validation = test::waveforms(60, 3 * seed + 1),
-                      .test = test::waveforms(61, 3 * seed + 2)};
-    };
+    study.task.load_data = test::waveform_sets(192, 60, 61);
     study.task.shared_epochs = 1;
     study.task.strategies = {{"pruned", Recipe::parse("[epochs]\nprune = 1\nrecover = 1\n[prune]\nsparsity = 0.5\n")},
                              {"dense", Recipe::parse("[epochs]\ndense = 2\n")}};
