@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -58,7 +57,7 @@ class StudyRun {
 
   /// What fails only on the network fails now, not after the shared epochs.
   void require_fitting_recipes() {
-    const TaskNetwork network = make_network(study_.seeds.front());
+    const TaskNetwork network = study_.task.make_network(study_.seeds.front());
     for (const Strategy& strategy : study_.task.strategies)
       Compressor(std::dynamic_pointer_cast<GraphModule>(network.captured->clone()), strategy.recipe);
   }
@@ -101,12 +100,8 @@ class StudyRun {
   }
 
  private:
-  // LibTorch initializes networks from a random state that all threads share.
-  TaskNetwork make_network(std::uint64_t seed) {
-    const std::lock_guard lock(network_mutex_);
-    return study_.task.make_network(seed);
-  }
-
+  // Networks are made here, before any training runs: LibTorch initializes them from a random state that all threads
+  // share, and a training that goes on from its checkpoint sets that state.
   std::vector<Job> missing_jobs() {
     std::vector<Job> jobs;
     std::vector<std::optional<std::size_t>> job_of_shared(plan_.shared.size());
@@ -121,13 +116,15 @@ class StudyRun {
     for (std::size_t i = 0; i < plan_.points.size(); ++i) {
       if (results_[i]) continue;
       const Point& point = plan_.points[i];
-      Job job{.run = [this, i] { train_point(i); }};
+      Job job{.run = [this, i, network = study_.task.make_network(point.seed)] { train_point(i, network); }};
       if (point.shared && !std::filesystem::exists(plan_.shared[*point.shared].kept.with(".network"))) {
         std::optional<std::size_t>& shared = job_of_shared[*point.shared];
         if (!shared)
           shared = add(point.seed, study_detail::epochs_of(plan_.shared[*point.shared]),
                        trained_epochs(plan_.shared[*point.shared].kept.with(".checkpoint")),
-                       {.run = [this, which = *point.shared] { train_shared(which); }});
+                       {.run = [this, which = *point.shared, network = study_.task.make_network(point.seed)] {
+                         train_shared(which, network);
+                       }});
         job.after.push_back(*shared);
       }
       if (point.teacher && job_of_point[*point.teacher]) job.after.push_back(*job_of_point[*point.teacher]);
@@ -150,18 +147,17 @@ class StudyRun {
     work(*data);
   }
 
-  void train_shared(std::size_t index) {
+  void train_shared(std::size_t index, const TaskNetwork& network) {
     const SharedTraining& shared = plan_.shared[index];
     with_data(shared.seed, [&](const TaskData& data) {
-      study_detail::train_shared(shared, study_.task, data, make_network(shared.seed), [this] { progress_->step(); });
+      study_detail::train_shared(shared, study_.task, data, network, [this] { progress_->step(); });
     });
   }
 
-  void train_point(std::size_t index) {
+  void train_point(std::size_t index, const TaskNetwork& network) {
     const Point& point = plan_.points[index];
     with_data(point.seed, [&](const TaskData& data) {
-      study_detail::PointSurroundings surroundings{
-          .task = study_.task, .data = data, .network = make_network(point.seed)};
+      study_detail::PointSurroundings surroundings{.task = study_.task, .data = data, .network = network};
       surroundings.after_step = [this] { progress_->step(); };
       if (point.shared) surroundings.shared_network = plan_.shared[*point.shared].kept.with(".network");
       if (point.teacher)
@@ -177,7 +173,7 @@ class StudyRun {
   void time_points(const std::vector<std::size_t>& points, std::uint64_t seed) {
     std::vector<std::filesystem::path> files;
     for (const std::size_t i : points) files.push_back(results_[i]->file);
-    const TaskNetwork network = make_network(seed);
+    const TaskNetwork network = study_.task.make_network(seed);
     const std::vector<Latency> latencies = study_detail::time_files(files, network);
     for (std::size_t k = 0; k < points.size(); ++k) {
       PointResult& result = *results_[points[k]];
@@ -195,7 +191,6 @@ class StudyRun {
   StudyPlan plan_;
   std::vector<std::optional<PointResult>> results_;  // of plan_.points
   StudyData data_;
-  std::mutex network_mutex_;
   std::uint64_t first_seed_ = 0;   // of the first job
   std::int64_t epochs_ahead_ = 0;  // of all jobs
   StudyProgress* progress_ = nullptr;
